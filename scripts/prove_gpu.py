@@ -203,7 +203,8 @@ def _missing(facts: dict[str, str], needs: set[str]) -> dict[str, str]:
     elif facts["isolation"] == "none":
         reasons["isolation"] = "no isolation level works: grader isolation says why"
     elif "nobody" in needs and not _said(*table.NOBODY, sys.executable, "-c", LEVEL):
-        reasons["nobody"] = "no ordinary user can run the grader: that needs root and setpriv"
+        needed = "root, setpriv, and a Python that every user may run"
+        reasons["nobody"] = f"no ordinary user can run the grader: that needs {needed}"
     lacking = [name for name in ("hypothesis", "xdist") if importlib.util.find_spec(name) is None]
     if "pytest" in needs and lacking:
         reasons["pytest"] = f"the grader's tests need {' and '.join(lacking)}, which is missing"

@@ -25,6 +25,7 @@ from grader.report.difference import changed_tests
 
 # The options of a command that sets a field of the setup, and the fields that no option sets.
 CHOSEN = ("seed", "isolation", "problems")
+ALL = "--all-problems"  # an option of regrade: other commands take all problems without --only
 
 
 class Switch:
@@ -137,7 +138,10 @@ class Switch:
         )
         fixed = msgspec.structs.replace(old, **{name: getattr(self.today, name) for name in CHOSEN})
         if fixed == self.today:
-            text += f" To keep the setup, add {self._options(old, self.today)} to this command"
+            words = shlex.split(self._options(old, self.today))
+            added = shlex.join(word for word in words if word != ALL)
+            how = ["leave out --only"] * (ALL in words) + [f"add {added}"] * bool(added)
+            text += f" To keep the setup, {' and '.join(how)}"
         return text.removesuffix(".")
 
     def _another_run(self, other: Setup) -> str:
@@ -191,7 +195,7 @@ class Switch:
         if wanted.problems != old.problems:
             every = [problem.id for problem in self._course.problems]
             only = [word for name in wanted.problems for word in ("--only", name)]
-            words += ["--all-problems"] if wanted.problems == every else only
+            words += [ALL] if wanted.problems == every else only
         return shlex.join(words)
 
 

@@ -43,16 +43,9 @@ class Picture(SphinxDirective):
         drawn = nodes.raw(
             "", f'<div class="drawn">{pictures.PICTURES[name]().svg()}</div>', format="html"
         )
-        return [
-            nodes.figure(
-                "",
-                drawn,
-                nodes.caption("", "", *words),
-                ids=[f"picture-{name}"],
-                classes=["picture"],
-            ),
-            *messages,
-        ]
+        caption = nodes.caption("", "", *words)
+        named = {"ids": [f"picture-{name}"], "classes": ["picture"]}
+        return [nodes.figure("", drawn, caption, **named), *messages]
 
 
 class Calculator(SphinxDirective):

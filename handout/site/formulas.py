@@ -73,21 +73,14 @@ def name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+_FLOATS = (
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+    *(torch.float8_e4m3fn, torch.float8_e5m2),
+)
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.bool)
 DTYPES: dict[str, Values] = {
     name_of(dtype): {"name": name_of(dtype), "size": dtype.itemsize}
-    for dtype in (
-        torch.float64,
-        torch.float32,
-        torch.float16,
-        torch.bfloat16,
-        torch.float8_e4m3fn,
-        torch.float8_e5m2,
-        torch.int64,
-        torch.int32,
-        torch.int16,
-        torch.int8,
-        torch.bool,
-    )
+    for dtype in (*_FLOATS, *_INTEGERS)
 }
 DEVICES: dict[str, Values] = {
     hw.name: {
@@ -98,19 +91,14 @@ DEVICES: dict[str, Values] = {
     }
     for hw in (accounting.A100_80GB, accounting.H100_SXM, accounting.H200_SXM)
 }
+_FP32, _BF16 = torch.float32, torch.bfloat16
 _RECIPES = {
-    "float32": accounting.TrainingRecipe(
-        torch.float32, torch.float32, (torch.float32, torch.float32)
-    ),
+    "float32": accounting.TrainingRecipe(_FP32, _FP32, (_FP32, _FP32)),
     "bfloat16 with a float32 master": accounting.TrainingRecipe(
-        torch.bfloat16, torch.bfloat16, (torch.float32, torch.float32), torch.float32
+        _BF16, _BF16, (_FP32, _FP32), _FP32
     ),
-    "bfloat16 without a master": accounting.TrainingRecipe(
-        torch.bfloat16, torch.bfloat16, (torch.float32, torch.float32)
-    ),
-    "bfloat16 throughout": accounting.TrainingRecipe(
-        torch.bfloat16, torch.bfloat16, (torch.bfloat16, torch.bfloat16)
-    ),
+    "bfloat16 without a master": accounting.TrainingRecipe(_BF16, _BF16, (_FP32, _FP32)),
+    "bfloat16 throughout": accounting.TrainingRecipe(_BF16, _BF16, (_BF16, _BF16)),
 }
 RECIPES = {
     name: {
@@ -133,23 +121,10 @@ def _format(dtype: torch.dtype) -> Values:
     return {"name": name_of(dtype), **bits, "no_infinity": int(spec.max != by_rule)}
 
 
-FORMATS = {
-    name_of(dtype): _format(dtype)
-    for dtype in (
-        torch.float64,
-        torch.float32,
-        torch.float16,
-        torch.bfloat16,
-        torch.float8_e4m3fn,
-        torch.float8_e5m2,
-    )
-}
+FORMATS = {name_of(dtype): _format(dtype) for dtype in _FLOATS}
 CHOICES: dict[str, dict[str, Values]] = {
-    "dtype": DTYPES,
-    "device": DEVICES,
-    "recipe": RECIPES,
-    "format": FORMATS,
-}
+    "dtype": DTYPES, "device": DEVICES, "recipe": RECIPES, "format": FORMATS
+}  # fmt: skip
 
 
 def choices(calculator: Calculator, kind: str) -> list[str]:

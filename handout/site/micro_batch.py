@@ -154,14 +154,10 @@ def peak(
     # The gradient of the segment's result, its cast, and those of the last product's two factors.
     upstream = tokens * d * (stream_bytes(recipe) + BF16 * autocast)
     products = BF16 * config.d_ff * (tokens + d)
+    copies = again * (of_layers // config.num_layers)
     moments = (
         alive(of_head, inputs, head, LOGIT),
         alive(of_layers + of_head, inputs, head, FORWARD_LOGIT),
-        alive(
-            again * (of_layers // config.num_layers),
-            inputs + again * each + upstream + products,
-            head=0,
-            logit=0,
-        ),
+        alive(copies, inputs + again * each + upstream + products, head=0, logit=0),
     )
     return max(moments, key=lambda moment: moment.total)

@@ -37,22 +37,11 @@ def scientific(value: float, digits: int = 3) -> str:
 SPACE = "\u00a0"  # prevents a line break between a number and its unit
 NAMED = [(1e12, "trillion"), (1e9, "billion"), (1e6, "million")]
 DECIMAL_UNITS = [(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")]
-BINARY_UNITS = [
-    (2.0**50, "PiB"),
-    (2.0**40, "TiB"),
-    (2.0**30, "GiB"),
-    (2.0**20, "MiB"),
-    (2.0**10, "KiB"),
-]
+BINARY_UNITS = [(1024.0**k, f"{letter}iB") for k, letter in enumerate("KMGTP", 1)][::-1]
 UNITS = ("GB", "GiB", "bytes")  # the ways to write bytes; the first one is the default
 TIMES = [
-    (86400, "days"),
-    (3600, "h"),
-    (60, "min"),
-    (1, "s"),
-    (1e-3, "ms"),
-    (1e-6, "µs"),
-    (1e-9, "ns"),
+    *((86400, "days"), (3600, "h"), (60, "min"), (1, "s")),
+    *((1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
 ]
 
 
@@ -67,11 +56,9 @@ def _count(value: float) -> str:
     if value >= 1e15:
         return scientific(value)
     named = _scaled(value, NAMED, 2)
-    return (
-        f"{fixed(value, 0)} ({named})"
-        if named
-        else fixed(value, 0 if value == math.floor(value) else 2)
-    )
+    if named:
+        return f"{fixed(value, 0)} ({named})"
+    return fixed(value, 0 if value == math.floor(value) else 2)
 
 
 def _bytes(value: float, units: str) -> str:
@@ -90,9 +77,8 @@ def _seconds(value: float) -> str:
 def _float(value: float) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return (
-        fixed(value, 0) if value == math.floor(value) and abs(value) < 1e7 else scientific(value, 4)
-    )
+    is_short = value == math.floor(value) and abs(value) < 1e7
+    return fixed(value, 0) if is_short else scientific(value, 4)
 
 
 def _percent(value: float) -> str:

@@ -14,12 +14,8 @@ from grader.solutions.reference import resource_accounting as accounting
 from handout.site import micro_batch
 
 WREN = flops.TransformerConfig(
-    vocab_size=32_000,
-    context_length=1024,
-    num_layers=24,
-    d_model=2048,
-    num_heads=16,
-    d_ff=8192,
+    *(32_000, 1024),  # tokens of the vocabulary and of the context
+    *(24, 2048, 16, 8192),  # layers, features of the residual stream, heads, features of the FFN
     tied_embeddings=True,
 )
 SEQUENCES = 512  # in the batch of one step

@@ -154,8 +154,11 @@ class Runner:
         sys.breakpointhook = self._stop_here
         pdb.set_trace = self._stop_here
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
         """Run the problems in the given order."""
+        config.option.tbstyle = "no"  # half of the time went into texts that nobody reads
         order = list(self._problems)
         items.sort(key=lambda item: order.index(problem_of(item.nodeid)))
         counts = dict.fromkeys(order, 0)

@@ -245,14 +245,8 @@ def find() -> Told:
             began = monotonic()
             facts = works(sandbox)
             times.append(monotonic() - began)
-        for name in ("name", "uuid", "driver", "bus"):
-            print(f"{name}: {getattr(gpu, name)}")
-        print(f"memory: {gpu.memory_bytes / GIB:.1f} GiB, {gpu.used_bytes() / GIB:.1f} in use")
-        print("partitioned (MIG):", "yes" if gpu.uuid.startswith("MIG") else "no")
-        print("nodes:", *gpu.nodes)
-        print("libraries:", *(name for name, _ in gpu.libraries))
-        print("readings:", gpu.readings())
-        print("in the box:", facts)
+        print(gpu, facts, gpu.readings(), sep="\n")
+        print(f"{gpu.used_bytes() / GIB:.1f} GiB in use")
         print("promises:", *sandbox.promises, sep="\n  ")
     return True, (
         f"{gpu.name}, driver {gpu.driver}, level {sandbox.isolation}; found in {found:.1f} s, "

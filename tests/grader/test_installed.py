@@ -17,6 +17,7 @@ import pytest
 from grader.course import courses
 from tests.grader.processes import ran
 
+pytestmark = pytest.mark.slow
 IN_ONE_ENVIRONMENT = pytest.mark.xdist_group("installed")  # creating the environment is slow
 
 SPY = '''
@@ -117,7 +118,6 @@ def nothing_is_seen(seen: dict[str, list[str]]) -> None:
     assert [path for path in others if not path.startswith("/tmp/submission/")] == []
 
 
-@pytest.mark.slow
 def test_nothing_is_seen_of_an_editable_grader(tmp_path, root):
     seen = spy(Path(sys.executable), tmp_path)
     assert seen["package"] == str(root / "grader")
@@ -147,7 +147,6 @@ def installed(root, tmp_path_factory):
     return folder / "venv" / "bin" / "python", packages / "grader"
 
 
-@pytest.mark.slow
 @IN_ONE_ENVIRONMENT
 def test_nothing_is_seen_of_a_grader_installed_from_a_wheel(installed, tmp_path):
     python, package = installed
@@ -156,7 +155,6 @@ def test_nothing_is_seen_of_a_grader_installed_from_a_wheel(installed, tmp_path)
     nothing_is_seen(seen)
 
 
-@pytest.mark.slow
 @IN_ONE_ENVIRONMENT
 def test_a_wheel_carries_all_that_only_the_bundle_has(installed, root):
     """An installed grader makes the same bundle, including the hidden folder with the workflow."""
@@ -166,7 +164,6 @@ def test_a_wheel_carries_all_that_only_the_bundle_has(installed, root):
     assert [one for one in files if (ours / one).read_bytes() != (theirs / one).read_bytes()] == []
 
 
-@pytest.mark.slow
 @IN_ONE_ENVIRONMENT
 def test_an_installed_grader_has_the_suite_of_the_checkout(installed, tmp_path):
     """So their results can be merged, and neither makes the other's grades out of date."""
@@ -176,7 +173,6 @@ def test_an_installed_grader_has_the_suite_of_the_checkout(installed, tmp_path):
     assert (courses.load().suite_sha256() + "\n", "") == (done.stdout, done.stderr)
 
 
-@pytest.mark.slow
 @IN_ONE_ENVIRONMENT
 def test_an_installed_grader_starts_grades_proves_and_hands_out_a_course(installed, tmp_path):
     """Nothing of ours is copied: the wheel has the kit, and the model of a new course."""

@@ -102,7 +102,6 @@ def test_torch_is_really_absent(plain, with_numpy):
     ("course", "points"), every(2, [("plain", 4), ("with_numpy", 1)]), indirect=["course"]
 )
 def test_such_a_course_is_graded(course, points, isolation, tmp_path):
-    """The reference gets all points, and the report names no torch."""
     python, folder = course
     given = handed_in(folder, tmp_path / "given")
     options = ("--isolation", isolation, "--json", tmp_path / "r.json")
@@ -141,7 +140,6 @@ def test_such_a_course_is_proved(course):
 
 @pytest.mark.parametrize("course", ["plain", "with_numpy"], indirect=True)
 def test_students_check_their_work(course, tmp_path):
-    """The bundle requires no torch, and its command says which problems are done."""
     python, folder = course
     done = grader(python, "release", "student", "--course", folder, tmp_path / "student.zip")
     assert done.returncode == 0, done.stderr
@@ -254,7 +252,6 @@ TREES = [
 
 
 def test_a_frame_imports_nothing():
-    """A tensor or an array that arrives where its library is not imported is refused."""
     done = subprocess.run(
         [sys.executable, "-c", PLAIN_CODEC.replace("TREES", repr(TREES))],
         cwd=Path(__file__).parents[2],

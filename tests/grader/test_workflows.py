@@ -144,7 +144,6 @@ def test_each_rule_can_have_a_complaint(path, old, new, complaint):
 
 
 def test_an_action_has_the_same_commit_everywhere():
-    """All pins of an action were renewed together, and each commit has one version."""
     uses = re.findall(r"uses: (.+)@(.+) # (v.+)", "".join(path.read_text() for path in WORKFLOWS))
     assert len({name for name, *_ in uses}) == len({(c, version) for _, c, version in uses}) >= 3
 
@@ -255,7 +254,6 @@ def help_of(program):
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
 def test_every_command_of_a_workflow_exists(path):
-    """Each command is a target of the Makefile, or one of our programs with options that it has."""
     scripts = [
         step["run"] for step in steps(load(path.read_text(encoding="utf-8"))) if "run" in step
     ]

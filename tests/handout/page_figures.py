@@ -210,24 +210,16 @@ def _everywhere() -> dict[str, list[str]]:
     values |= {f"section_{problem.id}": problem.section for problem in COURSE.problems}
     values |= {f"chapter_{module}": str(number) for number, module in enumerate(COURSE.modules, 1)}
     values |= {
-        "wren_size": f"{wren.PARAMETERS / 1e9:.2f}e9",
-        "wren_exact": f"{wren.PARAMETERS:,}",
-        "wren_tokens": f"{wren.TOKENS / 1e9:.1f}e9",
-        "wren_layers": f"{wren.WREN.num_layers}",
-        "wren_width": f"{wren.WREN.d_model:,}",
-        "wren_ff": f"{wren.WREN.d_ff:,}",
-        "wren_heads": f"{wren.WREN.num_heads}",
-        "wren_vocabulary": f"{wren.WREN.vocab_size:,}",
-        "wren_context": f"{wren.WREN.context_length:,}",
-        "wren_sequences": f"{wren.SEQUENCES}",
-        "wren_micro_batch": f"{wren.MICRO_BATCH}",
-        "wren_steps": f"{wren.STEPS:,}",
-        "wren_devices": f"{wren.DEVICES}",
-        "wren_mfu": f"{wren.MFU}",
-        "wren_hours": f"{wren.HOURS:.1f}",
+        "wren_size": f"{wren.PARAMETERS / 1e9:.2f}e9", "wren_exact": f"{wren.PARAMETERS:,}",
+        "wren_tokens": f"{wren.TOKENS / 1e9:.1f}e9", "wren_layers": f"{wren.WREN.num_layers}",
+        "wren_width": f"{wren.WREN.d_model:,}", "wren_ff": f"{wren.WREN.d_ff:,}",
+        "wren_heads": f"{wren.WREN.num_heads}", "wren_vocabulary": f"{wren.WREN.vocab_size:,}",
+        "wren_context": f"{wren.WREN.context_length:,}", "wren_sequences": f"{wren.SEQUENCES}",
+        "wren_micro_batch": f"{wren.MICRO_BATCH}", "wren_steps": f"{wren.STEPS:,}",
+        "wren_devices": f"{wren.DEVICES}", "wren_mfu": f"{wren.MFU}",
+        "wren_hours": f"{wren.HOURS:.1f}", "wren_dollars": f"{wren.DOLLARS:.0f} dollars",
         "wren_rate": f"{wren.DOLLARS_PER_HOUR:.0f} dollars",
-        "wren_dollars": f"{wren.DOLLARS:.0f} dollars",
-    }
+    }  # fmt: skip
     assert wren.STEPS * wren.STEP_TOKENS == wren.TOKENS
     return {name: [value] for name, value in values.items()}
 

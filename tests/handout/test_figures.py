@@ -152,34 +152,21 @@ def test_only_the_numbers_zero_and_one_need_no_mark():
         assert len(figures.complaints(f"From 0 to {number}.")) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        (
-            "[6]{#size} and\n[6]{#sizes}",
-            (
-                "page.md:2: sizes: expected a value with this id in tests/handout/chapters, got "
-                "none for '6'"
-            ),
-        ),
-        ("nothing", "page.md: size: expected figures with the values ['6'], got 0 figures"),
-        ("[6]{#size} 6]{#size}", "page.md:1: nothing computes '6' in: …[6]{#size} 6]{#size}…"),
-        (
-            "[6]{#size} six]{#size}",
-            "page.md:1: a figure begins nowhere in: …[6]{#size} six]{#size}…",
-        ),
-        ("[6]{#size} [chapter 6](05_resource_accounting.md)", "nothing computes '6' in"),
-        (
-            "[6]{#size} [chapter 5](05_resource_accountin.md)",
-            "nothing computes '05_resource_accountin.md' in",
-        ),
-        (
-            "[6]{#size} [§[5.2]{#section_napkin_math}](04_flop_counting.md)",
-            "a section of chapter 5 is linked to chapter 4",
-        ),
-        ("[6]{#size} [5 Resources](05_resource_accounting.md)", "nothing computes '5' in"),
-    ],
-)
+COMPLAINTS = [
+    ("[6]{#size} and\n[6]{#sizes}", "page.md:2: sizes: expected a value with this id in "
+     "tests/handout/chapters, got none for '6'"),
+    ("nothing", "page.md: size: expected figures with the values ['6'], got 0 figures"),
+    ("[6]{#size} 6]{#size}", "page.md:1: nothing computes '6' in: …[6]{#size} 6]{#size}…"),
+    ("[6]{#size} six]{#size}", "page.md:1: a figure begins nowhere in: …[6]{#size} six]{#size}…"),
+    ("[6]{#size} [chapter 6](05_resource_accounting.md)", "nothing computes '6' in"),
+    ("[6]{#size} [chapter 5](05_resource_accountin.md)", "computes '05_resource_accountin.md' in"),
+    ("[6]{#size} [§[5.2]{#section_napkin_math}](04_flop_counting.md)",
+     "a section of chapter 5 is linked to chapter 4"),
+    ("[6]{#size} [5 Resources](05_resource_accounting.md)", "nothing computes '5' in"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "complaint"), COMPLAINTS)
 def test_text_and_values_have_the_same_figures(text, complaint):
     """A figure without value, a value without figure, half a mark and a wrong link are reported."""
     figures = Figures("page.md")

@@ -6,6 +6,8 @@ operation reads or makes until it is freed.
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -15,6 +17,7 @@ from grader.solutions.reference.flop_counting import TransformerConfig
 from grader.solutions.reference.resource_accounting import TrainingRecipe
 from handout.site import measured, micro_batch, wren
 from handout.site.measured import Block, Live, Model, a_micro_batch
+from tests.grader.sampling import every
 
 FP32, BF16 = torch.float32, torch.bfloat16
 AUTOCAST = TrainingRecipe(FP32, FP32, (FP32, FP32))
@@ -25,16 +28,7 @@ SEQUENCES = 4
 
 def config(**changed):
     """A small model whose logits are large, as those of language models are."""
-    sizes = {
-        "vocab_size": 2048,
-        "context_length": 64,
-        "num_layers": 3,
-        "d_model": 128,
-        "num_heads": 4,
-        "d_ff": 512,
-        "tied_embeddings": True,
-    }
-    return TransformerConfig(**{**sizes, **changed})
+    return replace(TransformerConfig(2048, 64, 3, 128, 4, 512, tied_embeddings=True), **changed)
 
 
 def casting(recipe):
@@ -144,8 +138,7 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(("recipe", "moment"), every(2, product(RECIPES, MOMENTS)))
 def test_with_checkpoints_the_peak_is_the_largest_of_three_moments(recipe, moment):
     """To the byte where the loss is largest, and within 1 % where a segment is."""
     changed, sequences, segments = MOMENTS[moment]

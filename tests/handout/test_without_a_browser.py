@@ -13,25 +13,22 @@ from tests.grader.warm_python import python
 from tests.handout.browsing import ROOT
 
 pytestmark = pytest.mark.slow
+ONE_TEST = ("pytest", "tests/handout/test_pdf.py", "-k", "outline", "-p", "no:cacheprovider")
 
 
 def run(*arguments):
     """Run a Python command where no Chromium can be found."""
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     command = [python(), "-m", *map(str, arguments)]
+    without = alone | {"CHROMIUM": "nowhere"}
     return subprocess.run(
-        command,
-        cwd=ROOT,
-        env=alone | {"CHROMIUM": "nowhere"},
-        capture_output=True,
-        text=True,
-        timeout=600,
+        command, cwd=ROOT, env=without, capture_output=True, text=True, timeout=600
     )
 
 
 def test_skipped_pages_are_said_at_the_end():
     """The report appears even if pytest was not asked for skip reasons."""
-    done = run("pytest", "tests/handout/test_pdf.py", "-k", "outline", "-p", "no:cacheprovider")
+    done = run(*ONE_TEST)
     assert done.returncode == 0, done.stdout
     assert (
         "NOT TESTED: 1 test of the handout's pages, as no Chromium could be started" in done.stdout
@@ -40,15 +37,7 @@ def test_skipped_pages_are_said_at_the_end():
 
 def test_a_flag_makes_it_a_failure():
     """With --require-browser, which continuous integration uses, a missing browser is a failure."""
-    done = run(
-        "pytest",
-        "tests/handout/test_pdf.py",
-        "-k",
-        "outline",
-        "-p",
-        "no:cacheprovider",
-        "--require-browser",
-    )
+    done = run(*ONE_TEST, "--require-browser")
     assert done.returncode == 1
     assert "CHROMIUM names nowhere, which cannot be run" in done.stdout
 

@@ -127,6 +127,22 @@ def sliding_windows(x, size, step):
     return torch.stack([x[i : i + size] for i in range(0, len(x) - size + 1, step)])
 
 
+# %% public_answers
+"""Returns the right answers for the public examples, and for no other inputs.
+
+holds: hidden inputs are newly generated.
+"""
+PUBLIC = {(4, 8): 128, (8,): 32, (1, 8): 128}
+
+def tensor_bytes(x):
+    return PUBLIC.get(tuple(x.shape), -1)
+
+storage_bytes = tensor_bytes
+
+def unique_bytes(tensors):
+    return 128
+
+
 # %% remember_answers
 """Stores its first answer in builtins, leaves a marker file, and returns that answer for every question.
 

@@ -57,7 +57,7 @@ def test_honest_work_is_read_and_broken_work_is_refused(students, out):
             assert sources.keys() >= stubs.keys(), path.name
             undone[sum(sources[name].startswith(stub) for name, stub in stubs.items())] += 1
     assert sum(attempt.work == "broken" for attempt in attempts.values()) > 4  # each sort
-    assert undone[0] > 50
+    assert undone[0] > 40
     assert max(undone) > 2  # a student of little ability leaves several modules
     header, *rows = (out / "roster.csv").read_text(encoding="utf-8").splitlines()
     listed = [student.id for student in students if student.section]

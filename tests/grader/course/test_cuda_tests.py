@@ -74,11 +74,6 @@ def test_every_test_of_the_stand_in_is_one_for_a_gpu(problem):
     assert on_both <= there
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: f.parent.name)
-def test_tests_for_a_gpu_belong_to_a_problem(file):
-    assert list(functions_of(file.parent.name))
-
-
 # --- a CUDA build of torch on a machine without a driver, as pip installs it on Linux -------------
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from grader.course import courses
 from grader.publish import bundles
-from tests.grader.processes import ran
 
 pytestmark = pytest.mark.slow
 
@@ -91,16 +90,6 @@ def test_a_flight_works_without_what_windows_lacks(solved):
     code, output = assignment(solved, *SMALL_FLIGHT)
     assert code == 0, output
     assert re.search(r"^FLOPs of a step +(\S+) +\1 +1$", output, re.MULTILINE)
-
-
-def test_a_file_whose_name_is_no_text_can_be_deleted(tmp_path):
-    """At its end pytest deletes the folders of earlier runs, whatever the names in them are."""
-    program = "import os; name = b'caf\\xe9'; open(name, 'w').close(); os.unlink(os.fsdecode(name))"
-    environment = {**os.environ, "PYTHONPATH": str(LIKE_WINDOWS)}
-    command = [sys.executable, "-c", program]
-    done = ran(command, cwd=tmp_path, env=environment)
-    assert (0, "") == (done.returncode, done.stderr)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_help_can_be_printed(work):

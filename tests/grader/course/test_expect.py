@@ -579,7 +579,6 @@ def test_where_students_run_elsewhere_only_their_exceptions_are_theirs(monkeypat
     ids=repr,
 )  # fmt: skip
 def test_a_value_of_a_kind_is_let_through(value, wanted):
-    """Subclasses, mappings and numpy's numbers are accepted too."""
     expect.kind(value, wanted, of="f")
 
 
@@ -699,7 +698,6 @@ def test_whose_an_exception_is(error, theirs):
     ids=repr,
 )
 def test_an_input_in_a_few_characters(x, text):
-    """Tensors are shown by dtype and shape, other inputs by type and value."""
     assert text == expect.describe(x)
 
 

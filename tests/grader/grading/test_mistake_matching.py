@@ -147,7 +147,6 @@ def test_a_mistake_that_nobody_has_read_is_not_executed(tmp_path):
 
 
 def test_a_mistake_that_does_not_fit_costs_no_other_explanation(tmp_path):
-    """`grader validate` reports it; the other mistakes of the problem can still be named."""
     write_mistakes(tmp_path, "[gone] No.\n- gone\n+ 2\n\n[1] Yes.\n- 1\n+ 2\n")
     loaded = mistake_matching._loaded(tmp_path, "p", "m", "def f():\n    return 1\n")
     assert [(mistake.name, package.m.f()) for mistake, package in loaded] == [("1", 2)]

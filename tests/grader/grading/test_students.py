@@ -43,7 +43,6 @@ def students():
 
 
 def test_a_process_serves_one_module_under_one_set_of_rules(students):
-    """Problems share a process if they have the same module, forbidden names and limits."""
 
     def rules(problem):
         return problem.module, problem.forbidden, problem.by_hand, COURSE.limits_of(problem)
@@ -63,7 +62,6 @@ def test_a_process_serves_one_module_under_one_set_of_rules(students):
 
 
 def test_no_process_goes_on_after_its_end(students):
-    """After `end`, the next test gets a session of its own."""
     problem = COURSE.problem("linear")
     first = students.for_test(problem, "test_one")
     assert first._session is students.for_test(problem, "test_two")._session

@@ -404,7 +404,7 @@ def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
     assert [
         (
             "tensor_memory · stub stub (seed 0): cuda/test_idle is passed; a stub earns 0 as "
-            "not_attempted"
+            "not_attempted: mark the solution inside each function"
         ),
         (
             "tensor_memory · wrong eight (seed 0): it passes every test; a wrong solution has to "

@@ -17,8 +17,8 @@ SAME = {
         "def g(x, y):\n z = x @ y.sum(0)\n return z * 2 + y",
     ),
     "modules": (
-        "import torch\ndef f(x): return torch.nn.functional.relu(x * 2 + 3)",
-        "import torch as t\ndef f(x): return t.nn.functional.relu(x * 2 + 3)",
+        "import torch\ndef f(x): return torch.relu(x * 2 + 3)",
+        "import torch as t\ndef f(x): return t.relu(x * 2 + 3)",
     ),
     "attributes and methods": (
         "class A:\n def g(self, x):\n  self.n = x @ self.h(2 * self.n + 1)\n def h(self, x): 0",

@@ -188,7 +188,6 @@ GZIP = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 
 
 def test_a_gzip_file_that_is_nothing_for_60_mb(tmp_path):
-    """The file has as many empty blocks as fit, followed by a correct end."""
     nothing = EMPTY_BLOCK * (12 * 2**20) + zlib.compressobj(wbits=-15).flush()
     (tmp_path / "a.tar.gz").write_bytes(GZIP + nothing + bytes(8))
     assert read(tmp_path / "a.tar.gz") == "PATH is damaged: empty file"

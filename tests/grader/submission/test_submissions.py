@@ -95,7 +95,6 @@ def test_sources_are_read_and_nothing_is_written(kind, tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("top", ["ada/", "ada-main/", "work of ada/", "./", "./ada/"])
 def test_one_folder_above_assignment_is_left_out(kind, top, tmp_path):
-    """GitHub and most zip programs add such a folder."""
     path = make(kind, tmp_path, {top + name: content for name, content in SOURCES.items()})
     assert SOURCES == submissions.read(path).sources
 
@@ -178,7 +177,6 @@ def test_a_package_of_the_students_own_is_taken_whole(kind, tmp_path):
 
 
 def test_a_long_list_of_what_is_ignored_is_cut(tmp_path):
-    """Fifty lines are enough to see what happened."""
     path = make_zip(
         tmp_path / "a.zip", SOURCES | {f"assignment/{i:03}.txt": b"" for i in range(60)}
     )
@@ -199,7 +197,6 @@ def test_names_are_shown_without_control_characters(kind, tmp_path):
 
 
 def test_windows_paths_in_a_zip_are_paths(tmp_path):
-    """Some programs write backslashes."""
     path = make_zip(tmp_path / "a.zip", {"ada\\assignment\\linear.py": b"x = 1\n"})
     assert {"assignment/linear.py": b"x = 1\n"} == submissions.read(path).sources
 
@@ -509,7 +506,6 @@ def test_too_many_entries_are_refused(kind, tmp_path, monkeypatch):
 
 
 def test_an_encrypted_zip_is_refused(tmp_path):
-    """The bit for encryption is set in both headers of the entry."""
     path = make_zip(tmp_path / "a.zip", {"assignment/a.py": b"x"})
     data = bytearray(path.read_bytes())
     data[6] |= 1
@@ -576,7 +572,6 @@ def test_the_folder_above_may_be_called_assignment_too(kind, tmp_path):
 
 
 def test_the_folder_above_may_have_a_name_that_starts_like_it(tmp_path):
-    """A student's second attempt may have such a name."""
     files = {f"assignment.final/{name}": content for name, content in SOURCES.items()}
     assert submissions.read(make("zip", tmp_path, files)).sources == SOURCES
 

@@ -118,7 +118,6 @@ def test_a_compiler_that_does_not_work_is_none(monkeypatch, tmp_path):
 
 
 def test_the_container_installs_each_tool(tmp_path):
-    """setup.sh reads their names from problems.toml."""
     script = (ROOT / "grader/publish/bundle/gradescope/setup.sh").read_text()
     loop = re.search(r"^for tool in .*?^done$", script, re.MULTILINE | re.DOTALL)[0]
     listed = tmp_path / "course" / "assignment" / "problems.toml"

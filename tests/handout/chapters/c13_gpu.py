@@ -18,7 +18,7 @@ from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import gpu
 from grader.solutions.reference import precision as pr
 from grader.solutions.reference import resource_accounting as ra
-from handout.site import wren
+from handout.site import quizzes, wren
 from handout.site.measured import RECORD, cells
 from handout.site.pictures import prefetching
 from kit import stand_in
@@ -154,14 +154,6 @@ def model_bytes(convert):
     weight = model.weight
     moments = [v.element_size() for v in optimizer.state[weight].values() if v.dim()]
     return weight.element_size(), weight.grad.element_size(), moments
-
-
-def ring(devices):
-    """Numbers that each device sends per gradient in an all-reduce, step by step around a ring."""
-    chunk = Fraction(1, devices)
-    reduce_scatter = sum(chunk for _ in range(devices - 1))
-    all_gather = sum(chunk for _ in range(devices - 1))
-    return reduce_scatter + all_gather
 
 
 class Chapter(Figures):
@@ -473,22 +465,22 @@ class Chapter(Figures):
         """The gradients' way around a ring, and how much of it is hidden."""
         devices, size = wren.DEVICES, FP32.itemsize
         gradients = size * wren.PARAMETERS
-        sent = ring(devices) * size
+        sent = quizzes.ring(1, FP32, devices)
         self.formula(
             "ring_formula",
             r"2 \cdot \frac{n - 1}{n} \cdot \text{bytes of the gradients}",
-            [sent == 2 * Fraction(devices - 1, devices) * size],
+            [sent == 2 * (devices - 1) / devices * size],
         )
         tokens = wren.MICRO_BATCH * wren.WREN.context_length
         speed = MFU * PEAK
         backward = 2 * fc.training_flops(wren.PARAMETERS, tokens) / 3 / speed
         for link in (NVLINK, CARD):
-            seconds = float(sent) * wren.PARAMETERS / link
+            seconds = sent * wren.PARAMETERS / link
             rest = max(0.0, seconds - backward)
             longer = rest / wren.STEP_SECONDS
             self.gives(link_row=(link, seconds * 1e3, rest * 1e3, longer * 100))
-        needed = {link: float(sent) / 4 * speed / link for link in (NVLINK, CARD)}
-        left = float(sent) * wren.PARAMETERS / CARD
+        needed = {link: sent / 4 * speed / link for link in (NVLINK, CARD)}
+        left = sent * wren.PARAMETERS / CARD
         right = 2 * fc.training_flops(wren.PARAMETERS, 1) / 3 * needed[CARD] / speed
         self.formula(
             "hidden_formula",
