@@ -342,7 +342,7 @@ def _both(pairs: list[tuple[Mistake, Mistake]]) -> Mistake | None:
     second = _either([mistake for pair in pairs for mistake in pair if mistake is not first])
     hints = [mistake.hint for mistake in (first, second) if mistake.hint]
     return replace(
-        first, says=f"{first.says} And: {second.says}", hint=" And: ".join(hints) or None
+        first, says=f"{first.says} And: {second.says}", hint="; and: ".join(hints) or None
     )
 
 
