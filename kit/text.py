@@ -32,6 +32,7 @@ WORTH_A_LOOK = {
     "does not require grad": "is the graph built with gradients on, and from what requires one?",
     "NoneType": "what is None here: a gradient, or the result of a function without a `return`?",
     "of the mask": "are uint8 codes an index? torch takes them for a mask: codes.long()",
+    "shapes cannot be multiplied": "which factor comes first, and which one is transposed?",
     "size mismatch for": "which shape does the docstring give this parameter?",
 }
 CONTINUED = re.compile(r":\n\s+")  # as in the list of what does not fit a state_dict

@@ -79,8 +79,8 @@ def test_matmul_of_the_example(student):
 def test_numerical_gradient_of_the_example(student):
     """x³ at 2 with eps 0.5: (2.5³ - 1.5³) / 1 = 12.25. The input is unchanged."""
     x = torch.tensor(2.0, dtype=torch.float64)
-    got = student.autograd.numerical_gradient(lambda x: x**3, [x], eps=0.5)
     inputs = "f x³, x 2, eps 0.5"
+    got = student.autograd.numerical_gradient(lambda x: x**3, [x], eps=0.5)
     expect.kind(got, (tuple, list), of="numerical_gradient", name="the gradients")
     name = "the number of gradients"
     expect.value(len(got), 1, of="numerical_gradient", name=name, inputs=inputs)
@@ -392,8 +392,8 @@ def test_accumulate_gradients_runs_chunks(student, size, rows):
     want = nn.functional.mse_loss(model(x), y)
     (grad,) = torch.autograd.grad(want, [model.layer.weight])
     model.rows, model.graphs, model.alive = [], [], []
-    got = student.autograd.accumulate_gradients(model, nn.functional.mse_loss, x, y, size)
     inputs = f"7 rows, micro_batch_size {size}"
+    got = student.autograd.accumulate_gradients(model, nn.functional.mse_loss, x, y, size)
     name = "the rows of each call of the model"
     expect.value(sorted(model.rows, reverse=True), rows, of=of, name=name, inputs=inputs)
     expect.number(got, want.item(), of=of, tolerance=1e-5 * want.item(), inputs=inputs)

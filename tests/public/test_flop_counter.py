@@ -92,8 +92,8 @@ def attention_passes(student, q, k, v, **options):
 def test_counts_attention(student):
     """With b·h·q·k·d = 2·3·4·5·8 = 960, attention takes 4 · 960 = 3,840 forward, 9,600 backward."""
     q, k, v = torch.ones(2, 3, 4, 8), torch.ones(2, 3, 5, 8), torch.ones(2, 3, 5, 8)
-    forward, backward = attention_passes(student, q, k, v)
     inputs = "b·h·q·k·d = 2·3·4·5·8"
+    forward, backward = attention_passes(student, q, k, v)
     hints = {
         0: "attention runs as a kernel whose name is longer: look with OperatorLog",
         1920: "the product with the values counts, too",
@@ -122,8 +122,8 @@ MASKS = {
 def test_counts_attention_of_other_sizes(student, mask):
     """4 queries and 4 keys, with 8 features each; a mask does not lower the count."""
     q, k, v = (torch.ones(2, 3, 4, 8) for _ in range(3))
-    total = sum(attention_passes(student, q, k, v, **MASKS[mask]))
     inputs = f"b·h·q·k·d = 2·3·4·4·8, {mask}, both passes"
+    total = sum(attention_passes(student, q, k, v, **MASKS[mask]))
     expect.value(total, (4 + 10) * 2 * 3 * 4 * 4 * 8, of="FlopCounter", inputs=inputs)
 
 
@@ -193,7 +193,8 @@ def test_counts_every_kind_of_product_once(student, number):
     with student.flop_counting.FlopCounter() as counter:
         has_results()
         got = compute()
-    expect.tensor(got, want, of="FlopCounter", name=f"the result of {name}")
+    hint = "func(*args, **kwargs) has the result: return it as it is"
+    expect.tensor(got, want, of="FlopCounter", name=f"the result of {name}", hint=hint)
     expect.value(counter.total, flops, of="FlopCounter", inputs=name)
 
 

@@ -65,8 +65,8 @@ def test_underflows_to_zero_of_the_example(student, value, expected):
 
 def test_quantize_blocks_of_the_example(student):
     """Scales 4/2 and 6/2; a tie goes to the lower index; the last block has one element."""
-    codes, scales = codes_and_scales(student.precision.quantize_blocks(X, 4, LEVELS))
     inputs = f"x {X.tolist()}, block_size 4, levels {LEVELS.tolist()}"
+    codes, scales = codes_and_scales(student.precision.quantize_blocks(X, 4, LEVELS))
     hints = [
         (torch.tensor([1.5, 3.0]), "a negative x may have the largest |x|"),
         (torch.tensor([4.0, 6.0]), "the scale is absmax divided by the largest |level|"),
@@ -209,8 +209,8 @@ def test_quantize_blocks_takes_the_lower_index_of_a_tie(student):
     """0.5 is as near to level 1 as to level 0, whichever of them comes first."""
     x = torch.tensor([2.0, 0.5])
     for levels, code in (([1.0, 0.0, 2.0], 0), ([0.0, 1.0, 2.0], 0), ([2.0, 1.0, 0.0], 1)):
-        codes, _ = codes_and_scales(student.precision.quantize_blocks(x, 2, torch.tensor(levels)))
         inputs = f"x [2, 0.5], levels {levels}"
+        codes, _ = codes_and_scales(student.precision.quantize_blocks(x, 2, torch.tensor(levels)))
         expect.value(codes.tolist()[1], code, of="quantize_blocks", name="its code", inputs=inputs)
 
 
@@ -222,8 +222,8 @@ def test_quantize_blocks_tells_close_levels_apart(student):
     want = torch.tensor([1, 2], dtype=torch.uint8)
     expect.tensor(codes, want, of="quantize_blocks", name="the codes", inputs="x bfloat16 [4, 1]")
     x, levels = torch.tensor([4.01]), torch.tensor([4.0], dtype=torch.bfloat16)
-    _, scales = codes_and_scales(student.precision.quantize_blocks(x, 1, levels))
     want, inputs = torch.tensor([1.0025]), "x [4.01], levels bfloat16 [4]"
+    _, scales = codes_and_scales(student.precision.quantize_blocks(x, 1, levels))
     expect.tensor(scales, want, of="quantize_blocks", rtol=1e-6, name="the scales", inputs=inputs)
 
 

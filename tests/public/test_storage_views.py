@@ -82,8 +82,8 @@ def test_view_strides(student, shape, stride, new_shape, expected):
 
     A transpose cannot be flattened, and the stride of a dimension of size 1 is ignored.
     """
-    got = student.tensor_memory.view_strides(shape, stride, new_shape)
     inputs = f"{shape}, {stride}, {new_shape}"
+    got = student.tensor_memory.view_strides(shape, stride, new_shape)
     hint = "the stride of a dimension of size 1 is never used" if 99 in stride else None
     hint = hint if got is None or 99 in got else None
     expect.value(got, expected, of="view_strides", inputs=inputs, optional=True, hint=hint)
@@ -174,8 +174,8 @@ def test_view_strides_agrees_with_view(student, shape, stride):
             want = x.view(new_shape).stride()
         except RuntimeError:
             want = None
-        got = student.tensor_memory.view_strides(shape, stride, new_shape)
         inputs = f"{shape}, {stride}, {new_shape}"
+        got = student.tensor_memory.view_strides(shape, stride, new_shape)
         if want is None or got is None:
             expect.value(got, want, of="view_strides", inputs=inputs, optional=True)
         else:
@@ -199,8 +199,8 @@ def test_view_strides_refuses_another_number_of_elements(student):
 def test_sliding_windows_agrees_with_unfold(student, size, step):
     """x may be a vector with gaps that starts in the middle of its storage."""
     x = torch.arange(30)[3::3]
-    got = student.tensor_memory.sliding_windows(x, size=size, step=step)
     inputs = f"x torch.arange(30)[3::3], size {size}, step {step}"
+    got = student.tensor_memory.sliding_windows(x, size=size, step=step)
     want = x.unfold(0, size, step)
     hints = [
         (want[:-1], FEWER),

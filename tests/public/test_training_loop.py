@@ -220,8 +220,8 @@ def test_stage_2_all_gradients_are_clipped_together_and_once(student, limit, wan
     Each has the norm √2, both together have the norm 2. With learning rate 1, the weights move by
     the clipped gradients.
     """
-    result, model = step(student, THREES, max_grad_norm=limit, micro_batch_size=1)
     inputs = f"two gradients of norm √2, max_grad_norm {limit}, in 4 micro-batches"
+    result, model = step(student, THREES, max_grad_norm=limit, micro_batch_size=1)
     norm, name = result.grad_norms[0], "the norm of all gradients together, before clipping"
     hints = {}
     if limit == 0.5:
