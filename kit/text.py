@@ -32,6 +32,7 @@ WORTH_A_LOOK = {
     "does not require grad": "is the graph built with gradients on, and from what requires one?",
     "NoneType": "what is None here: a gradient, or the result of a function without a `return`?",
     "of the mask": "are uint8 codes an index? torch takes them for a mask: codes.long()",
+    "duplicate dimension": "on one side of a pattern, each axis has a name of its own",
     "shapes cannot be multiplied": "which factor comes first, and which one is transposed?",
     "size mismatch for": "which shape does the docstring give this parameter?",
 }
