@@ -184,6 +184,11 @@ def size(config: flops.TransformerConfig) -> int:
     return accounting.transformer_parameters(cast(Any, config))
 
 
+def multiplied(config: flops.TransformerConfig) -> int:
+    """The parameters that a token is multiplied with: an embedding is only looked up."""
+    return size(replace(config, tied_embeddings=True, experts=config.active_experts))
+
+
 def parts_of(config: flops.TransformerConfig) -> dict[str, int]:
     """The FLOPs of one sequence's forward pass by part."""
     return flops.transformer_forward_flops(config, 1, config.context_length)

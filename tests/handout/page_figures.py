@@ -38,8 +38,6 @@ import torch
 
 from grader.base.markdown_figures import MARK, without_marks
 from grader.course import courses
-from grader.report.wording import whole_parts
-from grader.results.points import weights_by_harm
 from handout.site import agreement, wren
 
 HANDOUT = Path(__file__).parents[2] / "handout"
@@ -94,26 +92,6 @@ def n(value: object, spec: str = "") -> str:
         else format(value, spec).replace("-", "−" if "e" not in spec else "-")
     )
     return f"{OPEN}{text}{CLOSE}"
-
-
-def stage_points(problem: str) -> dict[int, float]:
-    """The points of each stage of a problem, from the weights of its hidden CPU tests.
-
-    They are rounded to halves, which add up to the points of the problem.
-    """
-    tests = vars(import_module(f"tests.hidden.{problem}.test_hidden"))
-    marks = [
-        {mark.name: mark.args[0] for mark in test.pytestmark if mark.args}
-        for name, test in tests.items()
-        if name.startswith("test_")
-    ]
-    worth = weights_by_harm([of_test["harm"] for of_test in marks])
-    weights: dict[int, int] = {}
-    for of_test, weight in zip(marks, worth, strict=True):
-        weights[of_test["stage"]] = weights.get(of_test["stage"], 0) + weight
-    share = COURSE.problem(problem).points / sum(weights.values())
-    halves = whole_parts([2 * weight * share for _, weight in sorted(weights.items())])
-    return {stage: half / 2 for stage, half in zip(sorted(weights), halves, strict=True)}
 
 
 def numbers_in(value: object) -> Iterator[float]:

@@ -120,8 +120,6 @@ class Chapter(Figures):
         self.gives(seen_model=204, seen_tied_mb=207)
         self.gives(tied_spelled=(vocabulary, width, FP32.itemsize))
         self.gives(other_tied_mb=taken(vocabulary, width) / 1e6)
-        self.gives(over_fp32=torch.float64.itemsize // FP32.itemsize)
-        self.gives(over_bf16=torch.float64.itemsize // BF16.itemsize)
 
     def views(self) -> None:
         """Section 1.2: windows."""

@@ -264,13 +264,6 @@ class Chapter(Figures):
         limit = half.smallest_subnormal / 2
         self.gives(seen_limit=6e-5, normal_limit=(half.smallest_normal, half.smallest_normal))
         self.gives(zero_limit=(limit, limit))
-        stored = torch.tensor(1e-8).to(BF16)
-        mantissa, exponent = math.frexp(stored.item())
-        units = round(mantissa * 2**8)
-        assert units * 2.0 ** (exponent - 8) == stored.item()
-        printed = str(torch.stack([stored])).removeprefix("tensor([").split("]")[0]
-        self.gives(seen_value=1e-8, seen_print=1.0000e-08, print=n(printed))
-        self.gives(print_exact=(units, 2.0 ** (exponent - 8)))
         dense = ra.H100_SXM.peak_flops[BF16]
         self.gives(a100_tflops=ra.A100_80GB.peak_flops[BF16] / 1e12, sparse_tflops=2 * dense / 1e12)
         self.gives(dense_tflops=dense / 1e12, speedup=self.ratio, seen_fp32=67.5)

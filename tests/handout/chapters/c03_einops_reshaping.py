@@ -180,10 +180,6 @@ class Chapter(Figures):
         self.gives(ex_first=(feature, feature // d, d, feature % d))
         self.gives(ex_second=(feature, feature // heads, heads, feature % heads))
         self.gives(ex_second_head=head_of["(d heads)"])
-        longer = 4 * wren.WREN.context_length
-        growth = (longer // wren.WREN.context_length) ** 2
-        self.gives(ex_context=longer, ex_growth=growth, ex_factor=growth // 4)
-
         x = torch.tensor([[1.0, 2.0, 3.0, 0.0], [6.0, 0.0, 0.0, 0.0]])
         mask = torch.tensor([[1, 1, 1, 0], [1, 0, 0, 0]]).bool()
         a, b = er.masked_mean(x[..., None], mask).flatten().tolist()

@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
-from handout.site import wren
+from handout.site import quizzes, wren
 from tests.handout.page_figures import Figures, n
 
 GPT2 = fc.TransformerConfig(50257, 1024, 12, 768, 12, 4 * 768, tied_embeddings=True)
@@ -238,7 +238,7 @@ class Chapter(Figures):
         self.gives(us_revoked=n("January 2025"))
         size, other = ra.transformer_parameters(GPT3), fc.training_flops(wren.PARAMETERS, tokens)
         llama_tokens = 15 * 10**12  # by its model card
-        llama = fc.training_flops(70 * 10**9, llama_tokens)
+        llama = fc.training_flops(ra.transformer_parameters(quizzes.LLAMA_70B), llama_tokens)
         deep = fc.TransformerConfig(0, 1024, 12, 1024, 16, 4096)
         assert ra.transformer_parameters(deep) == 12 * 1024**2 * 12
         self.gives(seen_layers=12, seen_width=1024, seen_size=n("150.9M"))
@@ -263,6 +263,13 @@ class Chapter(Figures):
         self.gives(usual_ff=GPT2.d_ff // GPT2.d_model)
         self.formula("scores_layer", "4BT²d", scores)
         self.formula("matrices_layer", "24BTd²", matrices)
+        holds = []
+        for config in (GPT2, quizzes.LLAMA_70B, quizzes.MIXTRAL):
+            one, none = (replace(config, num_layers=layers) for layers in (1, 0))
+            of_layer = quizzes.multiplied(one) - quizzes.multiplied(none)
+            equal = Fraction(of_layer, 2 * config.query_width)
+            holds.append(scores_over_matrices(one, 1) * equal == 1)
+        self.formula("scores_equal", "P / (2 · query_width)", holds)
         equal = scores_over_matrices(GPT2, GPT2.context_length) ** -1 * GPT2.context_length
         ratios = []
         for t in (512, 1024, 16384):
@@ -363,10 +370,6 @@ class Chapter(Figures):
         self.gives(wren_step_with_scores=3 * wren.SEQUENCES * total)
         ratio = scores_over_matrices(wren.WREN, tokens)
         self.gives(wren_equal=int(tokens / ratio))
-        longer = 8 * tokens
-        parts = fc.transformer_forward_flops(wren.WREN, 1, longer)
-        total = sum(parts.values())
-        self.gives(ex_context=longer, ex_share=share("attention_scores", "attention_values"))
 
     def exercises(self) -> None:
         """The answers."""

@@ -241,14 +241,11 @@ class Chapter(Figures):
         ridge = n(ra.accelerator_intensity(H100, BF16), ".1f")
         self.gives(seen_intensity=300, intensity_divisor=3, ridge=ridge)
         lowest = ra.TrainingRecipe(BF16, BF16, (BF16, BF16))
-        small, given = 1_280_000_000, 300 * 10**9
         slim = RECIPES["the same without a master"]
         self.gives(seen_fits=ra.max_parameters(8 * H100.memory_bytes, slim) / 1e9, seen_bits=8)
         self.gives(seen_halves=(slim.parameter.itemsize, slim.gradient.itemsize))
         self.gives(seen_moments=sum(dtype.itemsize for dtype in slim.optimizer_state))
-        self.gives(seen_bytes=ra.bytes_per_parameter(lowest), seen_small=small)
-        self.gives(gpt3_run_tokens=given, seen_small_days=6.5)
-        self.gives(small_days=ra.training_days(small, given, H100, BF16, 8, 0.5))
+        self.gives(seen_bytes=ra.bytes_per_parameter(lowest))
 
     def model(self) -> None:
         """Wren's memory and hours."""

@@ -497,9 +497,11 @@ class Chapter(Figures):
             self.gives(peak_row=row)
         (small, high), *_, (large, low) = gpt3.items()
         assert 0.95 < (large / small) ** (1 / 3) / (high / low) < 1.2, "about the cube root"
-        for size, rate in llama.items():
-            at_this_size = low * (large / size) ** (1 / 3)
-            assert 1.5 < rate / at_this_size < 2.5, "roughly twice as high"
+        # On a power law between the two GPT-3 models whose sizes are nearest.
+        below, at, above = 1.3e9, 8e9, 13e9
+        share = math.log(at / below) / math.log(above / below)
+        self.gives(at_eight=at)
+        self.gives(times_gpt3=llama[at] / (gpt3[below] * (gpt3[above] / gpt3[below]) ** share))
         self.gives(more_parameters=large / small, lower_rate=high / low, name_thirteen=13)
         self.gives(name_largest=175, name_eight=8, name_llama=405, llama=3)
         # OPT's notes: "56% through", section "Training Stability".

@@ -17,7 +17,7 @@ from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
 from grader.solutions.reference import training as tr
 from handout.site import micro_batch, wren
-from tests.handout.page_figures import Figures, n, stage_points
+from tests.handout.page_figures import Figures, n
 from tests.public.test_training_loop import Table
 
 FP32, BF16 = torch.float32, torch.bfloat16
@@ -50,8 +50,9 @@ class Chapter(Figures):
     def beginning(self) -> None:
         # Their blog post of October 2024 names the report of 2021.
         self.gives(bet_done=500, bet_steps=1000, story_year=2024, story_before=2021)
-        for stage, points in stage_points("training_loop").items():
-            self.gives(stage=stage, stage_points=points, stage_test=stage)
+        self.gives(between=wren.SEQUENCES // wren.DEVICES // wren.MICRO_BATCH - 1)
+        for stage in range(1, 5):
+            self.gives(stage=stage, stage_test=stage)
 
     def loss(self) -> None:
         """The loss of a uniform guess, and the lowest possible loss."""

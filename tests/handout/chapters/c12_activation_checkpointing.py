@@ -319,8 +319,7 @@ class Chapter(Figures):
         ratio = heads * tokens / width
         self.gives(seen_layers=layers, seen_batch=batch, seen_tokens=tokens, seen_width=width)
         self.gives(seen_heads=heads, seen_gb=320, seen_right_gb=unit * (34 + 5 * ratio))
-        self.gives(seen_without_gb=unit * (32 + 2 * ratio), seen_least=n("128 to 4"))
-        self.gives(seen_most=128, seen_least_right=128 * BF16.itemsize / 32)
+        self.gives(seen_without_gb=unit * (32 + 2 * ratio))
 
     def seen_elsewhere(self) -> None:
         """The factor in other notes, and what it depends on."""

@@ -18,7 +18,7 @@ from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import gpu
 from grader.solutions.reference import precision as pr
 from grader.solutions.reference import resource_accounting as ra
-from handout.site import quizzes, wren
+from handout.site import micro_batch, quizzes, wren
 from handout.site.measured import RECORD, cells
 from handout.site.pictures import prefetching
 from kit import stand_in
@@ -314,6 +314,13 @@ class Chapter(Figures):
             self.gives(decode_row=(read / 1e9, sequences * per_token / read, tokens_per_second))
         ridge = ra.accelerator_intensity(H100, BF16)
         assert per_token / cache < ridge
+        today, tokens = quizzes.LLAMA_70B, model.context_length
+        parts = fc.transformer_forward_flops(today, 1, tokens)
+        read = micro_batch.cache_bytes(today, tokens, BF16)
+        of_token = (parts["attention_scores"] + parts["attention_values"]) // tokens
+        assert of_token / read == today.num_heads / today.kv_heads
+        limit = (2 * quizzes.multiplied(today) + of_token) / read
+        self.gives(decode_today=n("Llama 3 70B"), decode_limit_today=limit)
         self.gives(decode_weights=weights)
         self.gives(cache_token=(2, model.num_layers, model.d_model, size, token))
         self.gives(cache_gb=cache / 1e9, cache_flops=size * attention // cache)
@@ -375,7 +382,8 @@ class Chapter(Figures):
         assert 0 < each[False] - (copy + kernels) < 0.06  # launching and waking up
         self.formula(
             "overlap_formula",
-            r"\max(C, T) \quad \text{instead of} \quad C + T",
+            r"\max(\text{copy}, \text{compute}) "
+            r"\quad \text{instead of} \quad \text{copy} + \text{compute}",
             [each[True] < each[False]],
         )
         assert not any(s.what == "waits" for s in spans[True])
@@ -515,7 +523,7 @@ class Chapter(Figures):
             self.gives(zero_row=f"{' + '.join(parts)} | {held} | {n(numbers)}")
         self.gives(adamw_bytes=self.total, zero_weight=weight, zero_gradient=gradient)
         self.gives(zero_states=states)
-        for stage in (2, 3, 2, 3, 3):  # as the page names them
+        for stage in (2, 3, 2, 2, 3, 3):  # as the page names them
             self.gives(zero_stage=stage)
 
     def model(self) -> None:
@@ -528,6 +536,8 @@ class Chapter(Figures):
         shape = (wren.MICRO_BATCH, wren.WREN.num_heads, wren.WREN.context_length, head)
         product = wren.WREN.num_layers * fc.matmul_flops(shape, (*shape[:2], head, shape[2]))
         self.gives(wren_micro_attention=7 * product, wren_micro_kept=kept / 1e9)
+        assert wren.MICRO_BATCH * quizzes.parts_of(wren.WREN)["attention_scores"] == product
+        self.gives(fused_products=7, plain_products=3 * 2)
         self.gives(wren_micro_peak=wren.PEAK.total / 1e9, held_bytes=BF16.itemsize)
         self.gives(wren_adamw_ms=1e3 * wren.OPTIMIZER_STEP_BYTES / H100.memory_bandwidth)
         record = json.loads(RECORD.read_text(encoding="utf-8"))
@@ -536,14 +546,6 @@ class Chapter(Figures):
 
     def exercises(self) -> None:
         """The answers."""
-        size = 1000 * FP32.itemsize
-        with stand_in.gpu():
-            tensor = torch.zeros(1000, device="cuda")
-            allocated = torch.cuda.memory_allocated()
-            del tensor
-        blocks = -(-size // 512)
-        assert allocated == 512 * blocks
-        self.gives(ex_elements=1000, ex_blocks=(size, 512, blocks), ex_allocated=allocated)
         rate, below = 1e-3, 2.0**-8
         assert torch.tensor(1 - rate).bfloat16() == 1 != torch.tensor(1 - below).bfloat16()
         silence = 5000

@@ -27,7 +27,7 @@ class Index(Figures):
             r"^```{toctree}\n:hidden:\n\n(.+?)\n```$", page, re.MULTILINE | re.DOTALL
         )[1].split()
         assert listed == IN_ORDER
-        self.gives(head_width=wren.HEAD_WIDTH)
+        self.gives(head_width=wren.HEAD_WIDTH, last_stage=4)
         for hours in HOURS:
             self.gives(hours=(hours,))
         self.gives(all_hours=sum(HOURS), path_hours=self.path_hours())
