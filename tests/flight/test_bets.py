@@ -71,6 +71,7 @@ def test_an_answer_is_compared_as_on_the_page(folder):
     assert product.verdict("65,537") == (False, "the answer is smaller")
     assert product.verdict(f"{half}") == (False, product.hints[0][1])
     assert product.verdict("many")[0] is product.verdict("nan")[0] is None
+    assert product.verdict("6,5") == (None, "write 6.5: a comma separates thousands")
     question = next(
         q for q in bets.questions(folder / bets.SITES[0])["napkin"] if q.asks.endswith("(in GB)")
     )
@@ -81,11 +82,13 @@ def test_an_answer_is_compared_as_on_the_page(folder):
 
 def test_a_score_goes_on_where_it_stopped(folder, terminal, capsys):
     """The first try counts, a bet is asked once, and Enter leaves a question for later."""
-    terminal("?", "a", "32768", "65536", "")
+    terminal("?", "a", "32768", "6.5536e4", "")
     assert bets.main(folder, ["4"]) == 130
     shown = capsys.readouterr().out
     assert "one of a, b" in shown
-    assert "lost: it is b: One each." in shown
+    assert "read as 65,536\n" in shown
+    assert shown.count("Enter leaves a question for later") == 1
+    assert "lost. It is b. One each." in shown
     assert "not yet: An add belongs to each multiply" in shown
     assert list(json.loads((folder / bets.KEPT).read_text()).values()) == [[False], [False, True]]
     terminal()
@@ -99,9 +102,35 @@ def test_without_a_terminal_everything_is_shown_and_nothing_asked(folder, capsys
     assert bets.main(folder, []) == 0
     shown = capsys.readouterr().out
     assert shown.count("quiz\n") == 9
-    assert shown.endswith("10 questions; a terminal asks them one by one\n")
+    assert shown.endswith(
+        "10 questions; a terminal asks them (in JupyterLab: File, New, Terminal)\n"
+    )
     assert "65,536" not in shown
     assert not (folder / bets.KEPT).exists()
+
+
+def test_a_notebook_is_no_terminal(folder, terminal, monkeypatch):
+    """Behind its `!` is a terminal that nobody types into, so a question would wait for ever."""
+    terminal()
+    monkeypatch.setenv("JPY_PARENT_PID", "1")
+    assert bets.main(folder, []) == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("6,1", "write 6.1: a comma separates thousands"),
+        ("3,2e1", "write 3.2e1: a comma separates thousands"),
+        ("0,123", "write 0.123: a comma separates thousands"),
+        ("1,234,567.5", 1234567.5),
+        ("−1,200", -1200.0),
+        ("1 200", 1200.0),
+        ("1,2,3", "a number, such as 1,200 or 1.2e15"),
+        ("inf", "a number, such as 1,200 or 1.2e15"),
+    ],
+)
+def test_a_comma_only_separates_thousands(said, meant):
+    assert bets.number_in(said) == meant
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"a": 1}'])
