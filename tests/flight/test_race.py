@@ -21,11 +21,13 @@ RECIPE = USUAL | SMALL
 def root(tmp_path):
     """A folder whose text for validation is unlike that to train on."""
     for number in range(20):
-        path = tmp_path / race.TEXT[number % 2] / f"m{number // 2}.py"
+        path = tmp_path / race.TEXT[number % 2] / f"test_m{number // 2}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         held_out = number // 2 == 9
         path.write_bytes((b"pass\r\n" if held_out else b"x = 1\n") * 40)
     (tmp_path / "assignment").mkdir()
+    problems = "".join(f'[[problem]]\nid = "m{number}"\n' for number in range(10))
+    (tmp_path / "assignment" / "problems.toml").write_text(problems)
     return tmp_path
 
 
@@ -61,6 +63,29 @@ def test_an_entry_is_repeated_on_a_machine_of_another_speed(root, capsys):
     assert "the entry is repeated" in capsys.readouterr().out
 
 
+def test_a_test_of_the_students_own_changes_no_text(root):
+    """Otherwise the entry would be one of another text."""
+    _, held_out, digest = race.course_text(root)
+    (root / "tests" / "public" / "test_mine.py").write_text("x = 2\n")
+    assert race.course_text(root)[1:][1] == digest
+    assert held_out.tobytes() == race.course_text(root)[1].tobytes()
+
+
+def test_what_would_take_days_is_refused(root, capsys):
+    """By `race` and by `--check`, which compares an entry's numbers before it trains."""
+    tiny = RECIPE | {"width": 8, "heads": 1, "batch": 1}
+    path = entry_of(root)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "recipe": tiny}))
+    said = "expected a recipe of at most 100,000 steps; got "
+    with pytest.raises(ValueError, match=said):
+        race.fly(root, tiny, race.BUDGET)
+    assert race.main(root, ["--check", str(path)]) == 2
+    assert said in capsys.readouterr().err
+    entry_of(root, loss=0.1, steps=1)
+    assert race.check(root, path, BUDGET) == 1
+    assert "loss" not in capsys.readouterr().out.splitlines()[-1]
+
+
 def trained_on_the_validation_text(monkeypatch, root):
     """The author's program trains on what was held out."""
     _, held_out, digest = race.course_text(root)
@@ -84,7 +109,7 @@ def another_budget(monkeypatch, root):
 
 def another_text(monkeypatch, root):
     """The author validates on a text that is easier."""
-    easier = root / race.TEXT[0] / "m9.py"
+    easier = root / race.TEXT[0] / "test_m9.py"
     monkeypatch.setattr(race, "TEXT", race.TEXT[1:])
     easier.touch()
     return {}
@@ -151,6 +176,8 @@ def test_the_best_entry_is_handed_in(root, capsys, monkeypatch):
     assert race.main(root, options) == 0  # it learns what the validation text is not
     assert race.read(kept) == best
     assert "of another text" in capsys.readouterr().out
+    assert race.main(root, ["--check", "nothing.json"]) == 2
+    assert "there is no file nothing.json" in capsys.readouterr().err
     for broken in ("", "[]", "{}", json.dumps({**best, "loss": "0"})):
         kept.write_text(broken)
         assert race.main(root, ["--check", str(kept)]) == 2
