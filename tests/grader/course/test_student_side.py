@@ -115,15 +115,19 @@ def test_the_first_screen_offers_a_flight_and_the_last_one_what_is_left():
     """The course's own commands come after the next step, and at the end with the GPU's chapter."""
     rows = [ProblemProgress({"id": "one", "module": "one", "section": "1.1"}, 1, ["not attempted"])]
     rows += [ProblemProgress({"id": "gpu", "section": "13.1", "device": "cuda"}, 1, ["passed"])]
-    others = {"fly": "train a small model"}
+    others = {"fly": "train a small model (of given parts)"}
     begun = Failure(rows[0].problem, False, "", "", "")
     first = RunOutcome(rows[:1], [begun], others=others)
     assert first.next_step.endswith(
-        "\nor begin with `python -m assignment fly`: train a small model"
+        "\nor begin with `python -m assignment fly`: train a small model (of given parts)"
     )
     assert "fly" not in RunOutcome(rows, [begun], others=others).next_step
     last = RunOutcome(rows[1:], [], others=others).next_step
-    assert re.search("assignment submit.*assignment fly.*GPU.s problems again", last, re.DOTALL)
+    assert re.search(
+        "assignment submit.*assignment fly`: train a small model\n.*GPU.s problems again",
+        last,
+        re.DOTALL,
+    )
 
 
 def test_each_call_gives_one_more_hint_and_never_the_solution(work, root):
