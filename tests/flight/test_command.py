@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from flight import command, prediction
+from flight import command, parts, prediction
 from grader.course import courses
 from grader.publish import bundles
 from kit.progress import last_time
@@ -67,7 +67,7 @@ def fly(folder, *options):
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=550)
 
 
-def test_half_of_the_parts_fly(folder):
+def test_half_of_the_parts_fly(folder, capsys):
     """Solved parts are used, a failing one is told as in the public tests, and given ones help."""
     done = fly(folder, "--size", "egg", "--steps", "4", "--batch", "2")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -84,11 +84,79 @@ def test_half_of_the_parts_fly(folder):
     ).read_text(encoding="utf-8")
     page = (folder / "flights" / "index.html").read_text(encoding="utf-8")
     assert "src='egg-4_steps-batch_2/card.svg'" in page
+    files = {path: path.read_bytes() for path in (folder / "flights").rglob("*.*")}
+    assert command.main(folder, ["--size", "egg", "--steps", "4", "--batch", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert "is finished. With --again, it flies anew" in shown
+    assert done.stdout.endswith(shown.partition("today.\n\n")[2])
+    assert files == {path: path.read_bytes() for path in (folder / "flights").rglob("*.*")}
+
+
+@pytest.mark.parametrize("moment", ["_text", "Machine", "_bets"])
+def test_ctrl_c_before_the_flight_is_one_line(folder, monkeypatch, capsys, moment):
+    """While the text is made, the machine is measured, or a bet is asked."""
+    monkeypatch.setattr(command, "_own", lambda root, mine: ([], []))
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        *((command.Machine, "measured") if moment == "Machine" else (command, moment)), stop
+    )
+    assert command.main(folder, ["--size", "egg", "--steps", "3"]) == 130
+    assert capsys.readouterr().err == "\nstopped\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "kept", "begins", "stopped"),
+    [
+        (
+            [],
+            True,
+            "starts over, as the loop is given",
+            "there is no checkpoint: the same command starts over",
+        ),
+        (
+            ["training_loop"],
+            False,
+            "goes on from the last",
+            "there is no checkpoint: the same command starts over",
+        ),
+        (
+            ["training_loop"],
+            True,
+            "goes on from the last",
+            "the checkpoint is kept: the same command goes on",
+        ),
+    ],
+)
+def test_ctrl_c_in_the_flight_says_what_is_kept(
+    tmp_path, monkeypatch, capsys, own, kept, begins, stopped
+):
+    """Only the student's loop keeps a checkpoint, and not from the first step on."""
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.flying, "fly", stop)
+    if kept:
+        (tmp_path / "run.pt").touch()
+    settings = command._settings(command._parser().parse_args([]))
+    given = (parts.Parts(own), settings, None, None, tmp_path, {})
+    assert command._fly(tmp_path, *given) == 130
+    shown = capsys.readouterr().out
+    assert begins in shown
+    assert shown.endswith(f"stopped; {stopped}\n")
 
 
 @pytest.mark.parametrize(
     ("said", "bet"),
-    [([""], 27.4e6), (["1,200 MB"], 1.2e9), (["2e1"], 2e7), (["many", "-1", "nan", "3"], 3e6)],
+    [
+        ([""], 27.4e6),
+        (["1,200 MB"], 1.2e9),
+        (["2e1"], 2e7),
+        (["many", "-1", "nan", "6,1", "1 GB", "3"], 3e6),
+    ],
 )
 def test_a_bet_is_a_number_in_the_unit_shown(monkeypatch, said, bet):
     """Enter keeps the formula's, and what is no positive number is asked for again."""
@@ -129,7 +197,8 @@ def test_a_switch_names_the_problem_that_it_needs(options, problem):
     ("options", "said"),
     [
         (["--micro-batch", "99"], "--micro-batch 99 is more than the batch of 4"),
-        (["--steps", "-1"], "--steps, --batch and --micro-batch are at least 1"),
+        (["--steps", "0"], "--steps: expected at least 1; got 0"),
+        (["--micro-batch", "0"], "--micro-batch: expected at least 1; got 0"),
         (["--checkpointing", "9"], "--checkpointing is between 0 and 5"),
     ],
 )
@@ -148,6 +217,7 @@ def test_a_part_that_breaks_is_named(bundle, tmp_path):
     done = fly(folder, *options)
     assert done.returncode == 1
     assert "1 problem\n" in done.stdout
+    assert "gradient_clipping (its tests fail)" in " ".join(done.stdout.split())
     assert "raised ZeroDivisionError" in done.stderr
     assert "python -m assignment check" in done.stderr
     assert "Traceback" not in done.stderr
