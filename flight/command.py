@@ -20,7 +20,6 @@ from kit.progress import check, last_time, read_course, submit
 from kit.text import message_of, print_anywhere, printable, ticking
 
 FOLDER = "flights"
-STARTS_OVER = "starts over"
 
 
 def main(root: Path, arguments: list[str]) -> int:
@@ -119,14 +118,15 @@ def _fly(
     bets: dict[str, float | None],
 ) -> int:
     goes_on = used.has("training_loop")
-    then = "goes on from the last checkpoint" if goes_on else f"{STARTS_OVER}, as the loop is given"
+    then = "goes on from the last checkpoint" if goes_on else "starts over, as the loop is given"
     print(f"flying {settings.name}: Ctrl-C stops, and the same command {then}", flush=True)
     try:
         record = flying.fly(used, settings, tokens, machine, folder, sys.stdout, bets)
     except KeyboardInterrupt:
         is_kept = goes_on and (folder / flying.CHECKPOINT).exists()
-        kept = "the checkpoint is kept" if is_kept else "there is no checkpoint"
-        print(f"\nstopped; {kept}: the same command {'goes on' if is_kept else STARTS_OVER}")
+        kept = "the checkpoint is kept: the same command goes on"
+        nothing = "there is no checkpoint: the same command starts over"
+        print(f"\nstopped; {kept if is_kept else nothing}")
         return 130
     except Exception as error:
         place = flying.where_it_broke(error, root)
@@ -192,12 +192,15 @@ def _parser() -> argparse.ArgumentParser:
 def _settings(chosen: argparse.Namespace) -> flying.Settings | str:
     """The settings, or what is wrong with them."""
     usual = SIZES[chosen.size]
-    batch = usual.batch if chosen.batch is None else chosen.batch
+    for name in ("steps", "batch", "micro_batch"):
+        if (got := getattr(chosen, name)) is not None and got < 1:
+            return f"--{name.replace('_', '-')}: expected at least 1; got {got}"
+    batch = chosen.batch or usual.batch
     settings = flying.Settings(
         size=chosen.size,
-        steps=usual.steps if chosen.steps is None else chosen.steps,
+        steps=chosen.steps or usual.steps,
         batch=batch,
-        micro_batch=batch if chosen.micro_batch is None else chosen.micro_batch,
+        micro_batch=chosen.micro_batch or batch,
         segments=chosen.checkpointing,
         autocast=chosen.autocast,
         momentum=not chosen.no_momentum,
@@ -207,9 +210,6 @@ def _settings(chosen: argparse.Namespace) -> flying.Settings | str:
     )
     if settings.size == "wren" and settings.device != "cuda":
         return "--size wren needs a GPU of 80 GB"
-    for name in ("steps", "batch", "micro_batch"):
-        if (got := getattr(settings, name)) < 1:
-            return f"--{name.replace('_', '-')}: expected at least 1; got {got}"
     if not 0 <= settings.segments <= usual.num_layers:
         return f"--checkpointing is between 0 and {usual.num_layers}, the number of layers"
     if settings.micro_batch > settings.batch:
@@ -258,11 +258,8 @@ def _say_parts(own: list[str], failing: list[str]) -> None:
     others = [name for name in parts.OF_PROBLEM if name not in own]
     given = [name for name in others if name not in parts.LEFT_OUT]
     missing = [name for name in others if name in parts.LEFT_OUT]
-    for title, names in (
-        ("yours", page.marked(own, failing)),
-        ("given", given),
-        ("left out", missing),
-    ):
+    yours = page.marked(own, failing)
+    for title, names in (("yours", yours), ("given", given), ("left out", missing)):
         if names:
             print(textwrap.fill(f"{title}: {', '.join(names)}", 78, subsequent_indent="  "))
 

@@ -103,12 +103,11 @@ def card(record: Record) -> str:
     """A picture of 1200 × 630 to show: whose parts flew, what was predicted, and the losses."""
     given = [name for name in OF_PROBLEM if name not in record.own]
     own = marked(record.own, record.failing)
-    said = [f"my {', '.join(own)}"] if own else []
+    said = [summary(record), *([f"my {', '.join(own)}"] if own else [])]
     said += [f"given: {', '.join(given)}"] if given else []
     drawn = [f"<text x='60' y='90' font-size='46' font-weight='700'>{escape(record.name)}</text>"]
-    drawn.append(f"<text x='60' y='126' font-size='20'>{escape(summary(record))}</text>")
     for i, line in enumerate(part for text in said for part in textwrap.wrap(text, 104)):
-        drawn.append(f"<text x='60' y='{158 + 26 * i}' font-size='19'>{escape(line)}</text>")
+        drawn.append(f"<text x='60' y='{126 + 26 * i}' font-size='19'>{escape(line)}</text>")
     for i, (name, *numbers) in enumerate(lines(record)):
         y = 270 + 38 * i
         drawn.append(f"<text x='60' y='{y}' font-size='16'>{escape(name)}</text>")

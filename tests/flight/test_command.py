@@ -92,61 +92,32 @@ def test_half_of_the_parts_fly(folder, capsys):
     assert files == {path: path.read_bytes() for path in (folder / "flights").rglob("*.*")}
 
 
-@pytest.mark.parametrize("moment", ["_text", "Machine", "_bets"])
+def stop(*_):
+    """Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("moment", ["Machine.measured", "_bets"])
 def test_ctrl_c_before_the_flight_is_one_line(folder, monkeypatch, capsys, moment):
-    """While the text is made, the machine is measured, or a bet is asked."""
+    """While the machine is measured, or a bet is asked."""
     monkeypatch.setattr(command, "_own", lambda root, mine: ([], []))
-
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(
-        *((command.Machine, "measured") if moment == "Machine" else (command, moment)), stop
-    )
+    monkeypatch.setattr(f"flight.command.{moment}", stop)
     assert command.main(folder, ["--size", "egg", "--steps", "3"]) == 130
     assert capsys.readouterr().err == "\nstopped\n"
 
 
-@pytest.mark.parametrize(
-    ("own", "kept", "begins", "stopped"),
-    [
-        (
-            [],
-            True,
-            "starts over, as the loop is given",
-            "there is no checkpoint: the same command starts over",
-        ),
-        (
-            ["training_loop"],
-            False,
-            "goes on from the last",
-            "there is no checkpoint: the same command starts over",
-        ),
-        (
-            ["training_loop"],
-            True,
-            "goes on from the last",
-            "the checkpoint is kept: the same command goes on",
-        ),
-    ],
-)
-def test_ctrl_c_in_the_flight_says_what_is_kept(
-    tmp_path, monkeypatch, capsys, own, kept, begins, stopped
-):
+@pytest.mark.parametrize("own", [[], ["training_loop"]])
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_ctrl_c_in_the_flight_says_what_is_kept(tmp_path, monkeypatch, capsys, own, is_kept):
     """Only the student's loop keeps a checkpoint, and not from the first step on."""
-
-    def stop(*_):
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(command.flying, "fly", stop)
-    if kept:
+    if is_kept:
         (tmp_path / "run.pt").touch()
     settings = command._settings(command._parser().parse_args([]))
-    given = (parts.Parts(own), settings, None, None, tmp_path, {})
-    assert command._fly(tmp_path, *given) == 130
-    shown = capsys.readouterr().out
-    assert begins in shown
-    assert shown.endswith(f"stopped; {stopped}\n")
+    assert command._fly(tmp_path, parts.Parts(own), settings, None, None, tmp_path, {}) == 130
+    begins, ends = capsys.readouterr().out.splitlines()[::2]
+    assert ("goes on" in begins, "starts over" in begins) == (bool(own), not own)
+    assert ends.endswith("goes on" if own and is_kept else "starts over")
 
 
 @pytest.mark.parametrize(

@@ -65,25 +65,18 @@ def test_an_entry_is_repeated_on_a_machine_of_another_speed(root, capsys):
 
 def test_a_test_of_the_students_own_changes_no_text(root):
     """Otherwise the entry would be one of another text."""
-    _, held_out, digest = race.course_text(root)
-    (root / "tests" / "public" / "test_mine.py").write_text("x = 2\n")
-    assert race.course_text(root)[1:][1] == digest
-    assert held_out.tobytes() == race.course_text(root)[1].tobytes()
+    before = race.course_text(root)[2]
+    (root / "tests" / "public" / "test_mine.py").touch()
+    assert race.course_text(root)[2] == before
 
 
 def test_what_would_take_days_is_refused(root, capsys):
-    """By `race` and by `--check`, which compares an entry's numbers before it trains."""
-    tiny = RECIPE | {"width": 8, "heads": 1, "batch": 1}
-    path = entry_of(root)
-    path.write_text(json.dumps({**json.loads(path.read_text()), "recipe": tiny}))
-    said = "expected a recipe of at most 100,000 steps; got "
-    with pytest.raises(ValueError, match=said):
-        race.fly(root, tiny, race.BUDGET)
-    assert race.main(root, ["--check", str(path)]) == 2
-    assert said in capsys.readouterr().err
-    entry_of(root, loss=0.1, steps=1)
+    """A check compares an entry's numbers before it trains."""
+    with pytest.raises(ValueError, match="expected a recipe of at most 100,000 steps; got "):
+        race.fly(root, RECIPE | {"width": 8, "batch": 1}, race.BUDGET)
+    path = entry_of(root, loss=0.1, steps=1)
     assert race.check(root, path, BUDGET) == 1
-    assert "loss" not in capsys.readouterr().out.splitlines()[-1]
+    assert "loss: " not in capsys.readouterr().out
 
 
 def trained_on_the_validation_text(monkeypatch, root):
