@@ -200,9 +200,8 @@ def read(path: Path) -> dict[str, Any]:
 def wrong_in(recipe: Recipe) -> str:
     """What is wrong with a recipe, or ""."""
     if recipe.keys() != NUMBERS.keys():
-        return (
-            f"a recipe has the numbers {', '.join(NUMBERS)}; got {one_line(str(list(recipe)), 200)}"
-        )
+        got = one_line(str(list(recipe)), 200)
+        return f"a recipe has the numbers {', '.join(NUMBERS)}; got {got}"
     for name, (usual, least, most) in NUMBERS.items():
         value = recipe[name]
         kinds = (int,) if isinstance(usual, int) else (int, float)
@@ -298,9 +297,8 @@ def _parser() -> argparse.ArgumentParser:
         description=f"Reach the lowest loss with {BUDGET:.0e} FLOPs, by a recipe for a model of "
         "given parts. Nothing here earns points.",
     )
-    parser.add_argument(
-        "--name", default="anonymous", help="what the class's table calls the entry"
-    )
+    named = "what the class's table calls the entry"
+    parser.add_argument("--name", default="anonymous", help=named)
     parser.add_argument("--check", type=Path, metavar="FILE", help="repeat an entry and compare")
     for name, (usual, least, most) in NUMBERS.items():
         kind, span = type(usual), f"{least:g} to {most:g}; default: {usual:g}"
