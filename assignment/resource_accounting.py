@@ -304,7 +304,7 @@ def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0
         reserve: The fraction of the memory that is kept free, below 1.
 
     Raises:
-        ValueError: `reserve` is above 1.
+        ValueError: `reserve` is 1 or more.
 
     Example:
         640e9 bytes, 16 bytes per parameter: 40,000,000,000.
@@ -328,7 +328,7 @@ def min_devices(
         memory_bytes: Bytes of memory per device.
 
     Raises:
-        ValueError: `reserve` is above 1.
+        ValueError: `reserve` is 1 or more.
 
     Example:
         70e9 parameters of 16 bytes fill 14 devices of 80e9 bytes.

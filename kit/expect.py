@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 from kit.loaded import is_array, is_scalar, is_tensor
-from kit.text import labelled
+from kit.text import labelled, pointer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,11 +106,9 @@ def render(mismatch: Mismatch, *, problem: str, section: str) -> str:
         problem: The id of the problem.
         section: The section of the handout on this problem, or "".
     """
-    told = [mismatch.hint, f"handout §{section}" if section else ""]
-    last = ("hint" if mismatch.hint else "see", "    ".join(filter(None, told)))
-    lines = [*mismatch.values, *mismatch.facts, *([last] if last[1] else [])]
+    lines = [labelled(label, text) for label, text in (*mismatch.values, *mismatch.facts)]
     head = f"{problem} · {mismatch.of}: {mismatch.reason}"
-    return "\n".join([head, *(labelled(label, text) for label, text in lines)])
+    return "\n".join([head, *lines, *pointer(mismatch.hint, section)])
 
 
 def kind(
@@ -441,6 +439,16 @@ def right_call(what: str) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def suspecting(hint: str) -> Iterator[None]:
+    """Give this hint if the call inside raises, as with a wrong shape, which torch's words hide."""
+    try:
+        yield
+    except (RuntimeError, IndexError) as e:
+        e.hint = hint  # type: ignore[union-attr]
+        raise
+
+
 def hint_for(got: object, hints: Hints) -> str | None:
     """The hint that belongs to a wrong answer, or None if it is none of the known ones.
 
@@ -649,7 +657,7 @@ def _first_difference(got: object, expected: object) -> tuple[str, str] | None:
         return None if bool(got == expected) else ("wrong value", "")
     for where, g, e in pairs:
         if (inner := _first_difference(g, e)) is not None:
-            return inner[0], where + inner[1]
+            return inner[0], where + inner[1].removeprefix(" at ")
     return None
 
 

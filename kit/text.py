@@ -23,6 +23,21 @@ REFUSED = re.compile(r"GLOBAL (\S+)|[Uu]nsupported (\w+ \S+)")
 # What is printed instead of a character that the output's encoding lacks; "?" for all others.
 PLAIN = {"█": "#", "·": ".", "…": "...", "−": "-", "–": "-", "→": "->", "≤": "<=", "₁": "1"}
 
+# What is worth a look after an exception with these words.
+WORTH_A_LOOK = {
+    "a leaf Variable that requires grad": "a step changes parameters under torch.no_grad()",
+    "backward through the graph a second time": (
+        "this reaches a graph whose backward pass is over: which tensor should be detached?"
+    ),
+    "does not require grad": "is the graph built with gradients on, and from what requires one?",
+    "NoneType": "what is None here: a gradient, or the result of a function without a `return`?",
+    "of the mask": "are uint8 codes an index? torch takes them for a mask: codes.long()",
+    "duplicate dimension": "on one side of a pattern, each axis has a name of its own",
+    "shapes cannot be multiplied": "which factor comes first, and which one is transposed?",
+    "size mismatch for": "which shape does the docstring give this parameter?",
+}
+CONTINUED = re.compile(r":\n\s+")  # as in the list of what does not fit a state_dict
+
 PLOT_WIDTH, PLOT_HEIGHT = 60, 8
 
 
@@ -113,11 +128,24 @@ def message_of(text: str) -> str:
     it refuses by how to load it without weights_only=True.
     """
     text = IN_A_TEMPORARY_FOLDER.sub(r"there is no file \1", STYLE.sub("", text))
+    text = CONTINUED.sub(": ", text)
     if "Weights only load failed" not in text:
         return text
     found = REFUSED.search(text)
     what = f": it contains {found[1] or found[2]}" if found else ""
     return f"torch.load refuses the file{what}, which is neither a tensor nor plain data"
+
+
+def worth_a_look(text: str) -> str:
+    """A hint on an exception with this text; "" if its words say enough."""
+    return next((hint for words, hint in WORTH_A_LOOK.items() if words in text), "")
+
+
+def pointer(hint: str | None, section: str) -> list[str]:
+    """The last line of a failure: a hint, and the section of the handout."""
+    told = [hint, f"handout §{section}" if section else ""]
+    text = "    ".join(filter(None, told))
+    return [labelled("hint" if hint else "see", text)] if text else []
 
 
 def slow_import(module: str, limit: str) -> str:

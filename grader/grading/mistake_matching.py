@@ -188,6 +188,7 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
     reference = course.reference_of(problem)
     with _undisturbed():
         found, are_vague = _by_function(problem, reference, solutions, failed, passed)
+        found |= _following(reference, solutions, failed, found)
         left = [c for c in failed if c.test not in found and c.function not in are_vague]
         if left:
             found |= _by_test(problem, reference, solutions, failed, left, passed)
@@ -224,6 +225,24 @@ def _by_function(
     return found, are_vague
 
 
+def _following(
+    reference: str, solutions: list[Wrong], failed: list[Case], found: dict[Any, Mistake]
+) -> dict[Any, Mistake]:
+    """The mistakes named for a function that also fail the tests of those that call it.
+
+    Alone, such a test may say too little, as one of a bool does.
+    """
+    tests = {c.test: [o for o in failed if o.test is c.test] for c in failed if c.test not in found}
+    return {
+        test: mistake
+        for mistake, package in solutions
+        if mistake in found.values()
+        for test, runs in tests.items()
+        if all(case.function and mistake.reaches([case.function], reference) for case in runs)
+        and _likeness(package, runs)
+    }
+
+
 def _by_test(
     problem: Problem,
     reference: str,
@@ -238,12 +257,22 @@ def _by_test(
     """
     tests = {case.test: [c for c in failed if c.test is case.test] for case in left}
     explains: dict[str, list[Any]] = {}
+    ranks: dict[str, tuple[int, int]] = {}
     by_name = {mistake.name: mistake for mistake, _ in solutions}
     for mistake, package in solutions:
         likeness = {test: _likeness(package, runs) for test, runs in tests.items()}
         if TELLING in likeness.values() and _passes_all(package, passed):
             explains[mistake.name] = [test for test in tests if likeness[test]]
-    found = {test: _either(named) for test in tests if (named := _named(test, explains, by_name))}
+            others = (tests[test] for test in tests if not likeness[test])
+            ranks[mistake.name] = (
+                len(explains[mistake.name]),
+                -sum(not _passes_all(package, runs) for runs in others),
+            )
+    found = {
+        test: _either([by_name[name] for name in named])
+        for test in tests
+        if (named := _named(test, explains, ranks))
+    }
     rest = [case for test in tests if test not in found for case in tests[test]]
     if rest and rest[0].tells:
         pairs = _pairs(problem, reference, solutions, set(explains), rest, passed)
@@ -252,11 +281,16 @@ def _by_test(
     return found
 
 
-def _named(test: Any, explains: dict[str, list[Any]], by_name: dict[str, Mistake]) -> list[Mistake]:
-    """The mistakes that explain a test, and of these those that explain most; none if too many."""
+def _named(
+    test: Any, explains: dict[str, list[Any]], ranks: dict[str, tuple[int, int]]
+) -> list[str]:
+    """The mistakes that explain a test, and of these the best ones; none if too many.
+
+    The best ones explain most tests, and fail the fewest others in a way that was not seen.
+    """
     alike = [name for name, explained_ in explains.items() if test in explained_]
-    most = max((len(explains[name]) for name in alike), default=0)
-    named = [by_name[name] for name in alike if len(explains[name]) == most]
+    best = max((ranks[name] for name in alike), default=None)
+    named = [name for name in alike if ranks[name] == best]
     return named if len(named) <= MOST_NAMED else []
 
 
@@ -308,15 +342,20 @@ def _both(pairs: list[tuple[Mistake, Mistake]]) -> Mistake | None:
     second = _either([mistake for pair in pairs for mistake in pair if mistake is not first])
     hints = [mistake.hint for mistake in (first, second) if mistake.hint]
     return replace(
-        first, says=f"{first.says} And: {second.says}", hint=" And: ".join(hints) or None
+        first, says=f"{first.says} And: {second.says}", hint="; and: ".join(hints) or None
     )
 
 
 def _either(agreeing: list[Mistake]) -> Mistake:
-    """One mistake, or the texts of several that no test can tell apart."""
+    """One mistake, or the texts of several that no test can tell apart.
+
+    A text that only continues another one is left out.
+    """
+    begun = [mistake.says.rstrip(".") for mistake in agreeing]
+    agreeing = [m for m in agreeing if sum(m.says.startswith(text) for text in begun) == 1]
     says = " Or: ".join(mistake.says for mistake in agreeing)
     hints = dict.fromkeys(mistake.hint for mistake in agreeing if mistake.hint)
-    return replace(agreeing[0], says=says, hint=" Or: ".join(hints) or None)
+    return replace(agreeing[0], says=says, hint="; or: ".join(hints) or None)
 
 
 def _explains(package: Package, failed: list[Case], passed: list[Case]) -> bool:

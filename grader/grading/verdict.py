@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from grader.base.errors import Raised, Status, StudentFault
 from grader.results.records import Fact, Outcome
 from kit import expect
-from kit.text import one_line, printable
+from kit.text import one_line, printable, worth_a_look
 
 MAX_WHAT = 1500  # characters of what happened
 MAX_TEXT = 300  # of an exception of the student's code
@@ -47,7 +47,8 @@ def verdict_on(
         where = error.where or ""
         about = where.rpartition(" in ")[2] if " in " in where else asked
         facts = [*_place(error), *_importable(error, packages)]
-        return _with_rule(error, error.status, _happened(error), about, facts, rule, None)
+        hint = worth_a_look(error.text) if isinstance(error, Raised) else ""
+        return _with_rule(error, error.status, _happened(error), about, facts, rule, hint or None)
     return our_fault(test, origin(error))
 
 

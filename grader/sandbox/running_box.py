@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import selectors
 import signal
 import socket
@@ -22,6 +23,20 @@ from kit.text import printable
 
 START_SECONDS = 120.0
 END_SECONDS = 15.0
+
+
+OF_THE_GRADER = re.compile(r"^(?:Import|ModuleNotFound)Error: .*\bgrader\b.*$", re.MULTILINE)
+
+
+def unstarted(said: str) -> GraderFault:
+    """What is wrong if a zygote ended before it was ready: its own files, or the machine.
+
+    Args:
+        said: What it printed.
+    """
+    if of_ours := OF_THE_GRADER.search(said):
+        return GraderFault(f"the grader's installation is broken: {of_ours[0]}; install it anew")
+    return SandboxUnavailable(f"the sandbox cannot be started: {said}")
 
 
 class RunningBox:
@@ -86,7 +101,7 @@ class RunningBox:
             SandboxUnavailable: The box cannot be started on this machine, or does not isolate
                 strictly enough; the message says why.
             CourseFault: A module that the course preloads cannot be imported.
-            GraderFault: The start takes too long.
+            GraderFault: The start takes too long, or files of the grader are missing.
         """
         if self.facts:
             return
@@ -98,7 +113,7 @@ class RunningBox:
         except TimeoutError:
             raise GraderFault(f"the sandbox was not ready after {START_SECONDS:.0f} s") from None
         if not hello:
-            raise SandboxUnavailable(f"the sandbox cannot be started: {self._last_words()}")
+            raise unstarted(self._last_words())
         facts = json.loads(hello)
         if reason := facts.get("not_preloaded"):
             self._refusal = f"problems.toml: preload: {reason}"

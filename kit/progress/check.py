@@ -446,8 +446,8 @@ class _Run:
         if not self._asked.advise:
             return outcome
         if self._asked.every:
-            for failure in outcome.wrong:
-                self._print(f"\n{failure}")
+            for text in outcome.alike:
+                self._print(f"\n{text}")
         elif outcome.first_failure:
             self._print(f"\nfirst failure\n{outcome.first_failure}")
         if self._asked.hint and outcome.to_do:
@@ -462,8 +462,9 @@ class _Run:
     def _show_hints(self, failure: Failure) -> None:
         """The hints so far, and one more."""
         name, known = hints(self._root, failure)
-        number = self._before.next_hint(failure.problem, name)
-        self._hinted[failure.problem["id"]] = (name, min(number, len(known)))
+        about = f"{name}: {failure.kind}"  # another mistake begins with the first hint
+        number = self._before.next_hint(failure.problem, about)
+        self._hinted[failure.problem["id"]] = (about, min(number, len(known)))
         for i, text in enumerate(known[:number], 1):
             self._print(f"\nhint {i} of {len(known)}\n{textwrap.indent(text, '  ')}")
         if number < len(known):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kit import handing_in
-from kit.text import labelled
+from kit.text import first, labelled, pointer
 from kit.workflow_commands import Annotation
 
 # A file and perhaps a line, as in "assignment/linear.py:12 in Linear.forward".
@@ -70,6 +70,13 @@ class Failure:
     def __str__(self) -> str:
         return f"{self.text}\n{labelled('test', self.test)}" if self.test else self.text
 
+    @property
+    def kind(self) -> str:
+        """What it says without numbers: its first line, and its hint."""
+        head, *lines = self.text.splitlines()
+        hint = [line for line in lines if line.startswith(labelled("hint", ""))]
+        return re.sub(r"\d+", "0", "\n".join([head, *hint]))
+
 
 @dataclass
 class RunOutcome:
@@ -101,6 +108,14 @@ class RunOutcome:
     def wrong(self) -> list[Failure]:
         """The wrong answers, leaving out tests that were not attempted."""
         return [failure for failure in self.failures if failure.attempted]
+
+    @property
+    def alike(self) -> list[str]:
+        """The wrong answers, the first of each kind in full, with the names of the others."""
+        kinds: dict[str, list[Failure]] = {}
+        for failure in self.wrong:
+            kinds.setdefault(failure.kind, []).append(failure)
+        return [f"{one}{_named(others)}" for one, *others in kinds.values()]
 
     @property
     def first_failure(self) -> Failure | None:
@@ -142,6 +157,13 @@ class RunOutcome:
         yield from self._others()
         if any(row.problem.get("device") == "cuda" for row in self.rows):
             yield "the GPU's problems again, if you can get at one: their points are earned there"
+
+
+def _named(others: list[Failure]) -> str:
+    if not others:
+        return ""
+    names = first([re.split(r"::|\.py:\d+ ", one.test)[-1] for one in others], 2)
+    return f"\n{labelled('and', f'{len(others)} more like this: {names}')}"
 
 
 def addresses_of(root: Path, failure: Failure) -> Iterator[str]:
@@ -208,14 +230,21 @@ def annotated(outcome: RunOutcome) -> list[Annotation]:
     return list(found.values())
 
 
-def told(text: str, problem: dict[str, Any], place: str = "", shown: Sequence[str] = ()) -> str:
-    """A failure in the form of `expect.render`: what happened, where with lines of that place, and
-    what to read.
+def told(
+    text: str,
+    problem: dict[str, Any],
+    place: str = "",
+    shown: Sequence[str] = (),
+    inputs: str = "",
+    hint: str = "",
+) -> str:
+    """A failure in the form of `expect.render`: what happened, where with lines of that place, for
+    which inputs, and what to read.
     """
-    at = [labelled("at", place)] if place else []
-    at += [labelled("", line) for line in shown]
-    see = [labelled("see", f"handout §{problem['section']}")] if "section" in problem else []
-    return "\n".join([text, *at, *see])
+    lines = [labelled("at", place)] if place else []
+    lines += [labelled("", line) for line in shown]
+    lines += [labelled("inputs", inputs)] if inputs else []
+    return "\n".join([text, *lines, *pointer(hint, problem.get("section", ""))])
 
 
 def problem_of(test: str) -> str:

@@ -9,9 +9,11 @@ left out, the limits of a test, and the file to which Python writes a traceback 
 test exceeds the limits, this process exits, and `check` starts another one for the remaining tests.
 """
 
+import ast
 import bdb
 import faulthandler
 import gc
+import io
 import json
 import linecache
 import os
@@ -22,9 +24,9 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
-from traceback import FrameSummary, extract_tb
+from traceback import FrameSummary, extract_tb, walk_tb
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -41,7 +43,7 @@ from kit.progress.foreseen import foreseen_under  # noqa: E402
 from kit.progress.outcomes import problem_of, told  # noqa: E402
 from kit.progress.submit import parse_error_of  # noqa: E402
 from kit.student import StudentPackage, from_cause  # noqa: E402
-from kit.text import message_of, printable, slow_import  # noqa: E402
+from kit.text import message_of, printable, slow_import, worth_a_look  # noqa: E402
 
 LOOK_SECONDS = 0.25
 SLOW_SECONDS = 2.0  # after which a test that is still running is told once a second
@@ -117,7 +119,7 @@ class Story:
             teller.join(STORY_SECONDS)
 
     def _tell(self, problem: str) -> None:
-        with suppress(BaseException):
+        with suppress(BaseException), redirect_stdout(io.StringIO()):
             package, _, module = self.module.rpartition(".")
             told = getattr(StudentPackage(package), module).told(problem, StudentPackage())
             self._events.say("green", problem=problem, text=told)
@@ -286,7 +288,9 @@ class Runner:
         if not place and (in_test := _innermost(error.__traceback__, str(item.path))):
             return {**self._failure_in_the_test(raised, in_test, problem), "test": test}
         text = f"{problem['id']}: raised {raised}"
-        return {**self._told_at(text, place, problem, shown), "test": test}
+        inputs = _inputs_of(error.__traceback__, str(item.path))
+        more = {"inputs": inputs, "hint": getattr(error, "hint", "") or worth_a_look(raised)}
+        return {**self._told_at(text, place, problem, shown, **more), "test": test}
 
     def _failure_in_the_test(
         self, raised: str, in_test: FrameSummary, problem: dict[str, Any]
@@ -304,13 +308,15 @@ class Runner:
         text = (
             f"{' · '.join(filter(None, (problem['id'], asked)))}: the test cannot go on: {raised}"
         )
-        facts = self._told_at(text, where, problem, [printable(in_test.line or "", 200)])
+        shown, hint = [printable(in_test.line or "", 200)], worth_a_look(raised)
+        facts = self._told_at(text, where, problem, shown, hint=hint)
         return {**facts, "place": self._definition(problem["module"], asked) if asked else ""}
 
     def _told_at(
-        self, text: str, place: str, problem: dict[str, Any], shown: Sequence[str] = ()
+        self, text: str, place: str, problem: dict[str, Any], shown: Sequence[str] = (), **more: str
     ) -> dict[str, Any]:
-        return {"text": told(text, problem, place, shown), "place": place, "test": self._test}
+        text = told(text, problem, place, shown, **more)
+        return {"text": text, "place": place, "test": self._test}
 
     def _place(self, traceback: TracebackType | None) -> str:
         """The innermost line of the student's code in a traceback, or "" if there is none."""
@@ -350,10 +356,15 @@ class Runner:
         file = Path(self._package, *module.split(".")).with_suffix(".py")
         if not file.is_file():
             return ""
-        source = file.read_text(encoding="utf-8", errors="replace").splitlines()
-        wanted = re.compile(rf"(def|class) {re.escape(name.split('.')[0])}\b")
-        line = next((number for number, text in enumerate(source, 1) if wanted.match(text)), None)
-        return f"{self._short(str(file))}:{line} in {name}" if line else ""
+        source = file.read_text(encoding="utf-8", errors="replace")
+        owner, _, member = map(re.escape, name.partition("."))
+        begin = re.search(rf"^(def|class) {owner}\b", source, re.MULTILINE)
+        if not begin:
+            return ""
+        method = re.compile(rf".*(?:\n .*|\n)*?\n +def {member}\b").match(source, begin.end())
+        at, what = (method.end(), name) if member and method else (begin.end(), owner)
+        line = 1 + source.count("\n", 0, at)
+        return f"{self._short(str(file))}:{line} in {what}"
 
     def _short(self, file: str) -> str:
         return Path(os.path.relpath(file, self._root)).as_posix()
@@ -361,6 +372,31 @@ class Runner:
 
 def _main_frame() -> FrameType:
     return sys._current_frames()[threading.main_thread().ident or 0]
+
+
+def _inputs_of(places: TracebackType | None, file: str) -> str:
+    """The `inputs` that a test has set for the call that raised, and would have shown after it.
+
+    What an earlier round of a loop has set belongs to another call.
+    """
+    frames = [(f, line) for f, line in walk_tb(places) if f.f_code.co_filename == file]
+    frame, call = frames[-1] if frames else (None, 0)
+    inputs = frame.f_locals.get("inputs") if frame else None
+    if frame is None or not isinstance(inputs, str):
+        return ""
+    nodes = list(ast.walk(ast.parse("".join(linecache.getlines(file)))))
+    loops = [n for n in nodes if isinstance(n, ast.For) and n.lineno <= call <= (n.end_lineno or 0)]
+    begin = max([frame.f_code.co_firstlineno, *(loop.lineno for loop in loops)])
+    statements = [n for n in nodes if isinstance(n, ast.Assign)]
+    ends = {id(n): stated.end_lineno or 0 for stated in statements for n in ast.walk(stated)}
+    named = sorted(
+        (ends.get(id(n), n.lineno), isinstance(n.ctx, ast.Store))
+        for n in nodes
+        if isinstance(n, ast.Name) and n.id == "inputs"
+    )
+    is_set = any(sets and begin <= line < call for line, sets in named)
+    _, sets_again = next((one for one in named if one[0] >= call), (0, True))
+    return inputs if is_set and not sets_again else ""
 
 
 def _innermost(places: TracebackType | None, file: str) -> FrameSummary | None:

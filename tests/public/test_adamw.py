@@ -24,6 +24,7 @@ AFTER_A_MISTAKE = {
     0.94004963: "your ε is inside the root: add it to √v̂",
     0.94693465: "your ε grows with the bias correction: divide by √v̂ + ε, with v̂ = v / (1 - β₂ᵗ)",
     0.94030653: "the bias correction is missing: m̂ = m / (1 - β₁ᵗ), v̂ = v / (1 - β₂ᵗ)",
+    0.94090909: "v averages g², and not g",
     0.90192308: "your decay is in the gradient: subtract lr · λ · p from p itself",
     0.9025: "your parameter decays after the step: decay it first",
     0.45: "your decay lacks lr: p − lr · λ · p",
@@ -84,9 +85,9 @@ def test_goes_on_from_a_state_dict(student):
     # Then m̂ = 0.0037 / 0.19 and v̂ = (0.999 · 9e-7 + 1e-7) / 0.001999.
     expected = 0.875 * 0.95 - 0.1 * (0.0037 / 0.19) / ((9.991e-7 / 0.001999) ** 0.5 + 0.01)
     want, hint = torch.full((2,), expected), "are m, v and the count of steps in self.state[p]?"
+    more = {"of": "AdamW", "atol": TOLERANCE, "hints": {0.76854: "β₁ is of m, and β₂ of v"}}
     for got, name, told in ((p, "the first optimizer", None), (resumed, "the new one", hint)):
-        name = f"p after step 2, by {name}"
-        expect.tensor(got.detach(), want, of="AdamW", atol=TOLERANCE, name=name, hint=told)
+        expect.tensor(got.detach(), want, name=f"p after step 2, by {name}", hint=told, **more)
 
 
 def test_the_closure_is_called_once_before_the_step(student):

@@ -49,6 +49,9 @@ def test_mlp_backward_of_the_example(student):
     expect.tensor(grad_w1, want, of="mlp_backward", hints=hints, **more)
 
 
+TRANSPOSED = "G bᵀ and aᵀ G, where .mT swaps the last two dimensions; .T reverses all"
+
+
 def test_matmul_of_the_example(student):
     """The gradients of [[1, 2]] @ [[3], [4]] for G = [[10]] are [[30, 40]] and [[10], [20]].
 
@@ -63,7 +66,8 @@ def test_matmul_of_the_example(student):
         leaves = a.clone().requires_grad_(), b.clone().requires_grad_()
         product = student.autograd.MatMul.apply(*leaves)
         expect.tensor(product.detach(), a @ b, of="MatMul.forward", inputs=inputs)
-        product.backward(torch.full_like(product, 10))
+        with expect.suspecting(TRANSPOSED):
+            product.backward(torch.full_like(product, 10))
         for name, leaf, want in zip("ab", leaves, (grad_a, grad_b), strict=True):
             hints = [(want / 10, "the gradient that arrives is 10, and not 1")]
             if a.ndim > 2 and name == "b":
@@ -75,8 +79,8 @@ def test_matmul_of_the_example(student):
 def test_numerical_gradient_of_the_example(student):
     """x³ at 2 with eps 0.5: (2.5³ - 1.5³) / 1 = 12.25. The input is unchanged."""
     x = torch.tensor(2.0, dtype=torch.float64)
-    got = student.autograd.numerical_gradient(lambda x: x**3, [x], eps=0.5)
     inputs = "f x³, x 2, eps 0.5"
+    got = student.autograd.numerical_gradient(lambda x: x**3, [x], eps=0.5)
     expect.kind(got, (tuple, list), of="numerical_gradient", name="the gradients")
     name = "the number of gradients"
     expect.value(len(got), 1, of="numerical_gradient", name=name, inputs=inputs)
@@ -178,7 +182,8 @@ def test_linear_backward_agrees_with_autograd(student, shape):
     want = torch.autograd.grad(nn.functional.linear(*leaves), leaves, upstream)
     turned = [t.movedim(0, -1).contiguous().movedim(-1, 0) for t in (x, upstream)]
     of, inputs = "linear_backward", f"x {list(shape)}"
-    got = student.autograd.linear_backward(turned[0], nn.Parameter(weight), turned[1])
+    with expect.suspecting("Gᵀ x is a product of matrices: flatten the leading dimensions of both"):
+        got = student.autograd.linear_backward(turned[0], nn.Parameter(weight), turned[1])
     check_pair([g.detach() for g in got], want, ("x", "weight"), of=of, inputs=inputs)
     for name, now, was in zip(("x", "grad_output"), turned, (x, upstream), strict=True):
         expect.tensor(now, was, of=of, name=f"{name} after the call")
@@ -220,12 +225,13 @@ def test_matmul_agrees_with_torch(student, a, b):
     """Operands are broadcast on either side, and the upstream gradient need not be contiguous."""
     leaves = [few(*a), few(*b, seed=1)]
     mine, theirs = ([x.clone().requires_grad_() for x in leaves] for _ in range(2))
+    inputs = f"a {list(a)}, b {list(b)}"
     got, want = student.autograd.MatMul.apply(*mine), torch.matmul(*theirs)
     student.autograd.MatMul.apply(*(x + 1 for x in leaves))  # another product, as in a model
     upstream = few(*want.shape[:-2], *want.shape[:-3:-1], seed=2).mT
-    inputs = f"a {list(a)}, b {list(b)}"
     expect.tensor(got.detach(), want.detach(), of="MatMul.forward", inputs=inputs)
-    got.backward(upstream)
+    with expect.suspecting(TRANSPOSED):
+        got.backward(upstream)
     want.backward(upstream)
     for name, x, y in zip("ab", mine, theirs, strict=True):
         name = f"the gradient of {name}"
@@ -386,8 +392,8 @@ def test_accumulate_gradients_runs_chunks(student, size, rows):
     want = nn.functional.mse_loss(model(x), y)
     (grad,) = torch.autograd.grad(want, [model.layer.weight])
     model.rows, model.graphs, model.alive = [], [], []
-    got = student.autograd.accumulate_gradients(model, nn.functional.mse_loss, x, y, size)
     inputs = f"7 rows, micro_batch_size {size}"
+    got = student.autograd.accumulate_gradients(model, nn.functional.mse_loss, x, y, size)
     name = "the rows of each call of the model"
     expect.value(sorted(model.rows, reverse=True), rows, of=of, name=name, inputs=inputs)
     expect.number(got, want.item(), of=of, tolerance=1e-5 * want.item(), inputs=inputs)

@@ -98,8 +98,8 @@ def test_masked_mean_of_the_example(student):
 def test_masked_mean_of_padding_that_is_nan(student):
     """Padding that is NaN does not change the mean of the positions that are kept."""
     x = torch.tensor([[1.0, 2.0], [float("nan"), float("nan")], [5.0, 6.0]])
-    got = student.einops_reshaping.masked_mean(x, torch.tensor([True, False, True]))
     inputs, hint = "x [[1, 2], [nan, nan], [5, 6]], mask (True, False, True)", "0 · NaN is NaN"
+    got = student.einops_reshaping.masked_mean(x, torch.tensor([True, False, True]))
     expect.tensor(
         got, torch.tensor([3.0, 4.0]), of="masked_mean", atol=1e-6, inputs=inputs, hint=hint
     )

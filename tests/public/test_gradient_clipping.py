@@ -36,8 +36,8 @@ def check_gradient(p, expected, *, rtol=1e-6, **more):
 def test_clipping_of_the_example(student):
     """[3] and [0, 4] have the norm 5; max_l2_norm 1 and ε = 5 multiply them by 1 / (5 + 5)."""
     p, q = parameters_with_gradients([3.0], [0.0, 4.0])
-    norm = student.optimizers.clip_gradient_norm([p, q], 1.0, eps=5.0)
     inputs = "gradients [3] and [0, 4], max_l2_norm 1, eps 5"
+    norm = student.optimizers.clip_gradient_norm([p, q], 1.0, eps=5.0)
     hints = {
         25.0: "the norm is the root of this sum",
         7.0: "3 + 4: add the squares, and take the root of their sum",

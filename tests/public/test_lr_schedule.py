@@ -55,8 +55,8 @@ def test_without_a_warm_up(student):
     The cosine falls from there; halfway, the rate is 0.55.
     """
     for it, expected in [(0, 1.0), (10, 0.55), (20, 0.1)]:
-        got = student.optimizers.lr_cosine_schedule(it, 1.0, 0.1, 0, 20)
         inputs = f"it {it}, from 1 down to 0.1, no warm-up, cosine until 20"
+        got = student.optimizers.lr_cosine_schedule(it, 1.0, 0.1, 0, 20)
         hints = {0.0: "without a warm-up the first rate is max"} if it == 0 else {}
         of = "lr_cosine_schedule"
         expect.number(got, expected, of=of, tolerance=1e-6, inputs=inputs, hints=hints)
@@ -65,6 +65,6 @@ def test_without_a_warm_up(student):
 def test_real_rates(student):
     """Halfway in the warm-up to 6e-4 the rate is 3e-4. The cosine from there to 0 ends at 0."""
     for it, expected in [(5, 3e-4), (10, 6e-4), (20, 3e-4), (30, 0.0)]:
-        got = student.optimizers.lr_cosine_schedule(it, 6e-4, 0.0, 10, 30)
         inputs = f"it {it}, from 6e-4 down to 0, warm-up until 10, cosine until 30"
+        got = student.optimizers.lr_cosine_schedule(it, 6e-4, 0.0, 10, 30)
         expect.number(got, expected, of="lr_cosine_schedule", tolerance=2e-9, inputs=inputs)

@@ -47,8 +47,8 @@ def test_min_devices_of_the_example(student):
         (70_000_000_001, 0.0, 15),
         (70_000_000_000, 0.5, 28),
     ]:
-        got = ra.min_devices(count, recipe, 80_000_000_000, reserve)
         inputs = f"{count} parameters of 16 bytes, 80e9 bytes per device, reserve {reserve}"
+        got = ra.min_devices(count, recipe, 80_000_000_000, reserve)
         hints = {
             14: {15: "14 devices are just enough: round up with -(-n // d), not with n // d + 1"},
             15: {14: "round up: one more parameter needs one more device"},
@@ -67,8 +67,8 @@ def test_training_days_of_the_examples(student):
         (70_000_000_000, 15_000_000_000_000, 1024, 143.93),
         (1_270_000_000, 300_000_000_000, 8, 6.68),
     ]:
-        got = ra.training_days(n, d, ra.H100_SXM, BF16, devices, 0.5)
         inputs = f"{n:g} parameters, {d:g} tokens, H100_SXM, bfloat16, {devices} devices, mfu 0.5"
+        got = ra.training_days(n, d, ra.H100_SXM, BF16, devices, 0.5)
         days = 6 * n * d / (989.5e12 * devices * 0.5) / 86_400
         hints = {
             days / 3: "2ND is the forward pass alone",
@@ -230,8 +230,8 @@ def test_reserve_and_rounding_by_hand(student):
     expect.value(got, 2, of="min_devices", inputs=inputs, hints=hints)
     small = ra.TrainingRecipe(BF16, BF16, (FP32, FP32))
     for count, reserve, want in [(80, 0.0, 1), (80, 0.1, 2)]:
-        got = ra.min_devices(count, small, 1000, reserve)
         inputs = f"{count} parameters of 12 bytes, 1000 bytes per device, reserve {reserve}"
+        got = ra.min_devices(count, small, 1000, reserve)
         expect.value(got, want, of="min_devices", inputs=inputs)
 
 

@@ -280,8 +280,8 @@ def test_state_bytes_of_torchs_optimizers(student):
             p.grad = torch.ones_like(p)
         made.step()
         made.state[wide] |= {"note": "text", "one": torch.ones(1)}
-        got = student.optimizers.optimizer_state_bytes(made)
         inputs = f"{optimizer.__name__}, float64[2, 3] and bfloat16[5]"
+        got = student.optimizers.optimizer_state_bytes(made)
         hints = {88: "not every element takes 4 bytes", 22: "in bytes, not in elements"}
         hints |= {96: "the second group has state, too", 124: "a count of steps is not counted"}
         hints = hints if expected == 116 else {}

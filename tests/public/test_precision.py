@@ -65,8 +65,8 @@ def test_underflows_to_zero_of_the_example(student, value, expected):
 
 def test_quantize_blocks_of_the_example(student):
     """Scales 4/2 and 6/2; a tie goes to the lower index; the last block has one element."""
-    codes, scales = codes_and_scales(student.precision.quantize_blocks(X, 4, LEVELS))
     inputs = f"x {X.tolist()}, block_size 4, levels {LEVELS.tolist()}"
+    codes, scales = codes_and_scales(student.precision.quantize_blocks(X, 4, LEVELS))
     hints = [
         (torch.tensor([1.5, 3.0]), "a negative x may have the largest |x|"),
         (torch.tensor([4.0, 6.0]), "the scale is absmax divided by the largest |level|"),
@@ -94,10 +94,14 @@ def test_quantize_blocks_of_zeros(student):
     expect.that(bool((codes < 5).all()), "a code is not an index into levels", of="quantize_blocks")
 
 
+MASK = "torch takes uint8 codes for a mask: index with codes.long()"
+
+
 def test_dequantize_blocks_of_the_example(student):
     """Each code's level times the scale of its block."""
     codes = torch.tensor([2, 0, 3, 2, 4], dtype=torch.uint8)
-    got = student.precision.dequantize_blocks(codes, torch.tensor([2.0, 3.0]), 4, LEVELS)
+    with expect.suspecting(MASK):
+        got = student.precision.dequantize_blocks(codes, torch.tensor([2.0, 3.0]), 4, LEVELS)
     expected = torch.tensor([0.0, -4.0, 2.0, 0.0, 6.0])
     hints = [
         (torch.tensor([0.0, -1.0, 0.5, 0.0, 2 / 3]), "multiply by the scale"),
@@ -205,8 +209,8 @@ def test_quantize_blocks_takes_the_lower_index_of_a_tie(student):
     """0.5 is as near to level 1 as to level 0, whichever of them comes first."""
     x = torch.tensor([2.0, 0.5])
     for levels, code in (([1.0, 0.0, 2.0], 0), ([0.0, 1.0, 2.0], 0), ([2.0, 1.0, 0.0], 1)):
-        codes, _ = codes_and_scales(student.precision.quantize_blocks(x, 2, torch.tensor(levels)))
         inputs = f"x [2, 0.5], levels {levels}"
+        codes, _ = codes_and_scales(student.precision.quantize_blocks(x, 2, torch.tensor(levels)))
         expect.value(codes.tolist()[1], code, of="quantize_blocks", name="its code", inputs=inputs)
 
 
@@ -218,8 +222,8 @@ def test_quantize_blocks_tells_close_levels_apart(student):
     want = torch.tensor([1, 2], dtype=torch.uint8)
     expect.tensor(codes, want, of="quantize_blocks", name="the codes", inputs="x bfloat16 [4, 1]")
     x, levels = torch.tensor([4.01]), torch.tensor([4.0], dtype=torch.bfloat16)
-    _, scales = codes_and_scales(student.precision.quantize_blocks(x, 1, levels))
     want, inputs = torch.tensor([1.0025]), "x [4.01], levels bfloat16 [4]"
+    _, scales = codes_and_scales(student.precision.quantize_blocks(x, 1, levels))
     expect.tensor(scales, want, of="quantize_blocks", rtol=1e-6, name="the scales", inputs=inputs)
 
 
@@ -233,7 +237,8 @@ def test_dequantize_blocks_follows_its_definition(student, dtype):
     codes = torch.arange(600).mul(7).remainder(256).to(torch.uint8)
     scales = torch.tensor([1e-8, 0.0, 1e4])
     before = scales.clone()
-    got = student.precision.dequantize_blocks(codes, scales, 256, levels)
+    with expect.suspecting(MASK):
+        got = student.precision.dequantize_blocks(codes, scales, 256, levels)
     want = scales.double().repeat_interleave(256)[:600] * levels.double()[codes.long()]
     inputs = f"256 levels in {dtype}"
     expect.tensor(got, want.float(), of="dequantize_blocks", rtol=1e-6, inputs=inputs)
@@ -252,7 +257,8 @@ def test_blocks_of_strided_numbers_and_high_codes(student):
     want, inputs = torch.tensor([2, 0, 3, 2, 4], dtype=torch.uint8), "every second number"
     expect.tensor(codes, want, of="quantize_blocks", name="the codes", inputs=inputs)
     codes, scales = torch.tensor([200, 128], dtype=torch.uint8), torch.tensor([2.0])
-    got = module.dequantize_blocks(codes, scales, 2, torch.arange(210.0))
+    with expect.suspecting(MASK):
+        got = module.dequantize_blocks(codes, scales, 2, torch.arange(210.0))
     want, inputs = torch.tensor([400.0, 256.0]), "codes 200 and 128, scale 2, levels 0 … 209"
     expect.tensor(got, want, of="dequantize_blocks", inputs=inputs)
     name = "the scales after the call"

@@ -40,8 +40,8 @@ def test_roofline_seconds_of_the_example(student):
     """
     ra = student.resource_accounting
     for bytes_moved, expected in [(6.7e12, 2.0), (1.675e12, 1.0)]:
-        got = ra.roofline_seconds(989.5e12, bytes_moved, ra.H100_SXM, torch.bfloat16)
         inputs = f"989.5e12 FLOPs, {bytes_moved:g} bytes, H100_SXM, bfloat16"
+        got = ra.roofline_seconds(989.5e12, bytes_moved, ra.H100_SXM, torch.bfloat16)
         traffic = 2 * bytes_moved / 6.7e12
         hints = {
             1 + traffic: "computation and traffic overlap: their times do not add up",
@@ -59,7 +59,11 @@ def test_square_matmul_is_compute_bound_from_887(student):
     ra = student.resource_accounting
     for n, expected in [(886, False), (887, True)]:
         got = ra.is_compute_bound(2 * n**3, 3 * n**2 * 2, ra.H100_SXM, torch.bfloat16)
-        expect.value(got, expected, of="is_compute_bound", inputs=f"n = {n}, H100_SXM, bfloat16")
+        inputs, hint = (
+            f"n = {n}, H100_SXM, bfloat16",
+            "is computing what takes longer?",
+        )
+        expect.value(got, expected, of="is_compute_bound", inputs=inputs, hint=hint)
 
 
 def test_mfu_of_the_example(student):
@@ -69,8 +73,8 @@ def test_mfu_of_the_example(student):
     """
     ra = student.resource_accounting
     for num_devices, expected in [(8, 0.5), (1, 4.0)]:
-        got = ra.mfu(3.958e15, 1.0, ra.H100_SXM, torch.bfloat16, num_devices)
         inputs = f"3.958e15 FLOPs, 1 s, H100_SXM, bfloat16, {num_devices} devices"
+        got = ra.mfu(3.958e15, 1.0, ra.H100_SXM, torch.bfloat16, num_devices)
         hints = {
             8: {
                 4.0: "the peak of all devices together: that of one, times their number",
@@ -90,8 +94,8 @@ def test_attainable_mfu_of_the_example(student):
     """
     ra = student.resource_accounting
     for intensity, expected in [(1.0, 0.003386), (341.3, 1.0)]:
-        got = ra.attainable_mfu(intensity, ra.H100_SXM, torch.bfloat16)
         inputs = f"{intensity} FLOP per byte, H100_SXM, bfloat16"
+        got = ra.attainable_mfu(intensity, ra.H100_SXM, torch.bfloat16)
         hints = {341.3 * 3.35e12 / 989.5e12: "no work can do more than the peak: the most is 1"}
         hints = hints if intensity > 1 else {1.0: "1 FLOP per byte leaves the peak mostly unused"}
         of = "attainable_mfu"
@@ -131,8 +135,8 @@ def test_min_rows_is_where_is_compute_bound_turns(student):
         rows = ra.min_rows(k, n, hw, bf16)
         expect.kind(rows, int, of="min_rows", optional=True)
         for m, expected in [(rows, True), (rows - 1, False)]:
-            got = ra.is_compute_bound(2 * m * k * n, 2 * (m * k + k * n + m * n), hw, bf16)
             inputs = f"min_rows({k}, {n}, {hw.name}, bfloat16) is {rows}; at {m} rows"
+            got = ra.is_compute_bound(2 * m * k * n, 2 * (m * k + k * n + m * n), hw, bf16)
             expect.value(got, expected, of="min_rows", optional=True, inputs=inputs)
 
 
@@ -155,11 +159,11 @@ def test_intensities_by_hand(student):
     """
     ra, fp32 = student.resource_accounting, torch.float32
     for bandwidth, want in [(1e10, 100.0), (2e10, 50.0)]:
-        got = ra.accelerator_intensity(device(student, memory_bandwidth=bandwidth), fp32)
         inputs = f"1e12 FLOP/s, {bandwidth:g} bytes/s"
+        got = ra.accelerator_intensity(device(student, memory_bandwidth=bandwidth), fp32)
         expect.number(got, want, of="accelerator_intensity", tolerance=1e-4, inputs=inputs)
-    got = ra.matmul_intensity(2, 3, 5, fp32)
     inputs = "2, 3, 5, float32"
+    got = ra.matmul_intensity(2, 3, 5, fp32)
     expect.number(got, 60 / 124, of="matmul_intensity", tolerance=1e-6, inputs=inputs)
     side = 2**21  # of a square matrix; 2 · side³ is above what an int64 holds
     got, inputs = ra.matmul_intensity(side, side, side, fp32), "2**21, 2**21, 2**21, float32"
@@ -181,8 +185,8 @@ def test_short_times_and_small_shares(student):
     inputs = "1e12 / 3 FLOPs, 3 bytes"
     expect.number(got, want, of="roofline_seconds", tolerance=1e-6, inputs=inputs)
     for options, want in [((), 3 / 7000), ((2,), 3 / 14000)]:
-        got = ra.mfu(3, 7e-9, hw, fp32, *options)
         inputs = f"3 FLOPs in 7e-9 s, num_devices {options or 'left out'}"
+        got = ra.mfu(3, 7e-9, hw, fp32, *options)
         expect.number(got, want, of="mfu", tolerance=1e-6 * want, inputs=inputs)
     got, inputs = ra.attainable_mfu(0.1, hw, fp32), "0.1 FLOP per byte, 100 at the ridge"
     expect.number(got, 0.001, of="attainable_mfu", tolerance=1e-9, inputs=inputs)
@@ -233,8 +237,8 @@ def test_min_rows_may_be_many(student):
     More than 100 FLOPs per byte means 402 m > 400 m + 80,400. At 40,200 rows computing and moving
     take equally long, so 40,200 and 40,201 are right.
     """
-    got = student.resource_accounting.min_rows(402, 402, device(student), torch.float32)
     inputs = "402, 402, 100 FLOP per byte in float32"
+    got = student.resource_accounting.min_rows(402, 402, device(student), torch.float32)
     expect.kind(got, int, of="min_rows", name="the number of rows", optional=True)
     right = got if got in (40_200, 40_201) else 40_200
     expect.value(got, right, of="min_rows", optional=True, inputs=inputs)

@@ -82,17 +82,23 @@ def test_view_strides(student, shape, stride, new_shape, expected):
 
     A transpose cannot be flattened, and the stride of a dimension of size 1 is ignored.
     """
-    got = student.tensor_memory.view_strides(shape, stride, new_shape)
     inputs = f"{shape}, {stride}, {new_shape}"
+    got = student.tensor_memory.view_strides(shape, stride, new_shape)
     hint = "the stride of a dimension of size 1 is never used" if 99 in stride else None
     hint = hint if got is None or 99 in got else None
     expect.value(got, expected, of="view_strides", inputs=inputs, optional=True, hint=hint)
 
 
+FEWER = "the last window is complete: there are (n - size) // step + 1"
+
+
 def test_sliding_windows_of_the_example(student):
     """[0, 1, 2, 3, 4] with size 3 and step 2 gives two windows."""
     got = student.tensor_memory.sliding_windows(torch.arange(5), 3, 2)
-    hints = [(torch.tensor([[0, 1, 2], [1, 2, 3]]), "a window begins `step` after the one before")]
+    hints = [
+        (torch.tensor([[0, 1, 2], [1, 2, 3]]), "a window begins `step` after the one before"),
+        (torch.tensor([[0, 1, 2]]), FEWER),
+    ]
     want, inputs = torch.tensor([[0, 1, 2], [2, 3, 4]]), "x int64[5], size 3, step 2"
     expect.tensor(got, want, of="sliding_windows", inputs=inputs, hints=hints)
 
@@ -168,8 +174,8 @@ def test_view_strides_agrees_with_view(student, shape, stride):
             want = x.view(new_shape).stride()
         except RuntimeError:
             want = None
-        got = student.tensor_memory.view_strides(shape, stride, new_shape)
         inputs = f"{shape}, {stride}, {new_shape}"
+        got = student.tensor_memory.view_strides(shape, stride, new_shape)
         if want is None or got is None:
             expect.value(got, want, of="view_strides", inputs=inputs, optional=True)
         else:
@@ -193,13 +199,14 @@ def test_view_strides_refuses_another_number_of_elements(student):
 def test_sliding_windows_agrees_with_unfold(student, size, step):
     """x may be a vector with gaps that starts in the middle of its storage."""
     x = torch.arange(30)[3::3]
-    got = student.tensor_memory.sliding_windows(x, size=size, step=step)
     inputs = f"x torch.arange(30)[3::3], size {size}, step {step}"
+    got = student.tensor_memory.sliding_windows(x, size=size, step=step)
+    want = x.unfold(0, size, step)
     hints = [
+        (want[:-1], FEWER),
         (torch.arange(30)[:27:3].unfold(0, size, step), "x does not begin where its storage does"),
         (torch.arange(3, 12).unfold(0, size, step), "x has stride 3"),
     ]
-    want = x.unfold(0, size, step)
     expect.tensor(got, want, of="sliding_windows", inputs=inputs, hints=hints)
     shared = got.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
     expect.that(shared, "the windows are a copy", of="sliding_windows", hint="a view of x itself")

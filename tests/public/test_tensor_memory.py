@@ -18,8 +18,8 @@ def test_tensor_bytes_of_the_example(student):
         (torch.float64, 256, {128: FOUR, 32: ELEMENTS}),
         (torch.bool, 32, {128: FOUR, 4: "a bool takes a byte, not a bit"}),
     ]:
-        got = student.tensor_memory.tensor_bytes(torch.zeros(4, 8, dtype=dtype))
         inputs = f"x {expect.dtype_name(dtype)}[4, 8]"
+        got = student.tensor_memory.tensor_bytes(torch.zeros(4, 8, dtype=dtype))
         expect.value(got, expected, of="tensor_bytes", inputs=inputs, hints=hints)
 
 

@@ -102,7 +102,7 @@ def save_checkpoint(
     Handout §10.1 · `python -m assignment check checkpoint`
     """
     # BEGIN SOLUTION(checkpoint)
-    checkpoint = {**_states(model, optimizer), "iteration": iteration}
+    checkpoint = {**_states(model, optimizer), "iteration": int(iteration)}
     if isinstance(out, (str, os.PathLike)):
         _replace(os.fspath(out), checkpoint)
     else:

@@ -291,8 +291,8 @@ class TrainingRecipe:
 
 # BEGIN SOLUTION(napkin_math)
 def _usable(memory_bytes: int, reserve: float) -> Fraction:
-    if reserve > 1:
-        raise ValueError(f"reserve is a fraction of at most 1, got {reserve}")
+    if reserve >= 1:
+        raise ValueError(f"reserve is a fraction below 1, got {reserve}")
     # A Fraction is exact, so a model that just fits is not rejected.
     return memory_bytes * (1 - Fraction(reserve))
 
@@ -330,7 +330,7 @@ def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0
         reserve: The fraction of the memory that is kept free, below 1.
 
     Raises:
-        ValueError: `reserve` is above 1.
+        ValueError: `reserve` is 1 or more.
 
     Example:
         640e9 bytes, 16 bytes per parameter: 40,000,000,000.
@@ -355,7 +355,7 @@ def min_devices(
         memory_bytes: Bytes of memory per device.
 
     Raises:
-        ValueError: `reserve` is above 1.
+        ValueError: `reserve` is 1 or more.
 
     Example:
         70e9 parameters of 16 bytes fill 14 devices of 80e9 bytes.

@@ -142,11 +142,11 @@ def test_equal_values_of_equal_types_agree(x):
         ((1,), (1, 2), "wrong length: expected 2, got 1"),
         ((1, 2, 3), (), "wrong length: expected 0, got 3"),
         ((1, 3), (1, 2), "wrong value at [1]"),
-        ([(0,), (0, True)], [(0,), (0, 1)], "wrong type: expected int, got bool at [1] at [1]"),
+        ([(0,), (0, True)], [(0,), (0, 1)], "wrong type: expected int, got bool at [1][1]"),
         ([(1,)], [(1, 2)], "wrong length: expected 2, got 1 at [0]"),
         ({"a": 1}, {"b": 1, "a": 1}, "wrong keys: 1 missing, 0 too many"),
         ({"a": 1, 2: 1, None: 3}, {"a": 1}, "wrong keys: 0 missing, 2 too many"),
-        ({"a": (1, 3)}, {"a": (1, 2)}, "wrong value at ['a'] at [1]"),
+        ({"a": (1, 3)}, {"a": (1, 2)}, "wrong value at ['a'][1]"),
         ((None,), (1,), "wrong type: expected int, got NoneType at [0]"),
     ],
     ids=repr,
@@ -715,7 +715,7 @@ def test_every_check_can_fail():
         "generators_left": (([],), (["torch"],), {}),
     }
     helpers = {"render", "right_call", "is_students", "describe", "dtype_name", "type_name"}
-    helpers |= {"hint_for", "short", "drawn"}
+    helpers |= {"hint_for", "short", "drawn", "suspecting"}
     public = {
         n
         for n, f in vars(expect).items()

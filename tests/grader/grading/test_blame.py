@@ -345,6 +345,21 @@ def test_what_a_newer_python_has_is_told_with_the_graders_python(kind, text, lab
         assert may.startswith("the standard library, torch; its own modules as in `from assignment")
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("a leaf Variable that requires grad is being used in an in-place operation", "no_grad"),
+        ("Trying to backward through the graph a second time", "detached"),
+        ("argument 'tensor1' (position 1) must be Tensor, not NoneType", "`return`"),
+        ("words that say enough", None),
+    ],
+)
+def test_usual_words_of_torch_have_a_hint(text, hint):
+    fault = raised(["RuntimeError"], "RuntimeError", text, "assignment/linear.py:3")
+    told = verdict_on(fault, test="test_it", rule="", asked="f").hint
+    assert told is None if hint is None else hint in told
+
+
 def test_a_right_call_that_fails_is_not_told_the_rule_of_a_wrong_one():
     fault = raised(["ValueError"], "ValueError", "x", "assignment/linear.py:3")
     fault.right_call = "9 tokens"

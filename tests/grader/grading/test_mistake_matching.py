@@ -56,18 +56,35 @@ class AdamW(torch.optim.Optimizer):
 UNHEARD_OF = "return 1.0625 * (x @ self.weight.T)"
 
 
+# Two mistakes, which together look like a third one where they alone are told apart.
+TWO_IN_A_SCHEDULE = """
+def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters):
+    if it < warmup_iters:
+        return max_learning_rate * (it + 1) / warmup_iters
+    if it >= cosine_cycle_iters:
+        return min_learning_rate
+    weight = (1 + math.cos(math.pi * it / cosine_cycle_iters)) / 2
+    return min_learning_rate + (max_learning_rate - min_learning_rate) * weight
+"""
+
+
 @pytest.fixture(scope="module")
 def graded(grader, root, tmp_path_factory):
-    """The result of a submission with one known mistake and one unknown mistake."""
+    """The result of a submission with known mistakes and one unknown mistake."""
     folder = tmp_path_factory.mktemp("submission")
     (folder / "assignment").mkdir()
-    (folder / "assignment/optimizers.py").write_text(WITHOUT_CORRECTION)
-    linear = (root / "grader/solutions/reference/linear.py").read_text()
-    (folder / "assignment/linear.py").write_text(
-        linear.replace("return x @ self.weight.T", UNHEARD_OF)
-    )
+    schedule = f"import math\n{WITHOUT_CORRECTION}{TWO_IN_A_SCHEDULE}"
+    (folder / "assignment/optimizers.py").write_text(schedule)
+    for module, right, wrong in [
+        ("linear", "return x @ self.weight.T", UNHEARD_OF),
+        ("precision", "info.smallest_normal * info.eps", "info.tiny"),
+    ]:
+        source = (root / f"grader/solutions/reference/{module}.py").read_text()
+        assert right in source
+        (folder / f"assignment/{module}.py").write_text(source.replace(right, wrong))
     out = tmp_path_factory.mktemp("result") / "result.json"
-    done = grader("grade", folder, "--only", "adamw", "--only", "linear", "--json", out)
+    only = [f"--only={name}" for name in ("adamw", "linear", "lr_schedule", "precision")]
+    done = grader("grade", folder, *only, "--json", out)
     assert done.returncode == 0, done.stderr
     return {problem.id: problem for problem in json_report.parse(out.read_text()).problems}
 
@@ -82,6 +99,20 @@ def test_a_known_mistake_is_named_by_its_numbers(graded):
     for test in failed:
         assert test.mistake == mistake.says
         assert test.hint == mistake.hint
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("problem", "names"),
+    [
+        ("lr_schedule", ["warmup_one_ahead", "progress_from_zero"]),  # each its own tests
+        ("precision", ["spec_subnormal_is_the_normal"] * 2),  # and a function that calls it
+    ],
+)
+def test_each_failure_has_the_name_of_its_cause(graded, problem, names):
+    says = {m.name: m.says for m in mistakes.load(COURSE.hidden, problem)}
+    failed = [test for test in graded[problem].tests if test.status == "failed"]
+    assert [test.mistake for test in failed] == [says[name] for name in names]
 
 
 @pytest.mark.slow
@@ -213,7 +244,7 @@ def test_two_mistakes_that_explain_it_are_both_named(twice):
         found = explained(COURSE.problem("linear"), COURSE, [failed(8)])
         said = [f"{first.says} Or: another"] if name == "another" else []
         assert said == [mistake.says for mistake in found.values()]
-        assert [f"{first.hint} Or: another"] * len(said) == [m.hint for m in found.values()]
+        assert [f"{first.hint}; or: another"] * len(said) == [m.hint for m in found.values()]
 
 
 def test_a_mistake_is_named_for_the_tests_that_it_explains(twice):

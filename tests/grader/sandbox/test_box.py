@@ -13,6 +13,7 @@ import torch
 
 from grader.base.errors import Crashed, GraderFault
 from grader.sandbox.box import Sandbox
+from grader.sandbox.running_box import unstarted
 from grader.sandbox.session import Session
 from tests.grader.in_the_sandbox import (
     COURSE,
@@ -169,3 +170,15 @@ def test_without_isolation_answers_are_the_same():
         sources = {"assignment/__init__.py": b"x = 7", "assignment/m.py": module}
         with closing(Session(bare, sources, LIMITS)) as made:
             assert 7 == ask(made)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("ImportError: cannot import name 'heap' from 'grader.worker'", "installation is broken"),
+        ("bwrap: setting up uid map: Permission denied", "cannot isolate submissions"),
+    ],
+)
+def test_a_broken_installation_is_no_fault_of_the_machine(said, told):
+    error = unstarted(f"Traceback (most recent call last):\n{said}")
+    assert told in f"{error.opening}{error}"

@@ -176,7 +176,7 @@ def test_every_group_has_its_options(student, rng):
     inputs["options"] = {**OPTIONS, "weight_decay": 0.5}
     got = steps_of(student, inputs)
     check_moved(got[0][:1], inputs["parameters"][:1])
-    hint = "each group is a dict that contains its options and parameters"
+    hint = "a step depends on the options of its own group, and on no other group"
     check_steps(got, own_steps(student, inputs), atol=tolerance(4), hint=hint)
 
 
@@ -238,7 +238,7 @@ def test_calls_the_closure(student, rng):
     expect.tensor(got["returned"], got["loss"], of=of, name="the loss from step", hint=hint)
     check_moved(got["parameters"], start, of=of)
     inputs["gradients"] = [[2 * p for p in start]]
-    hint = "the step uses the gradients that the closure leaves"
+    hint = "then comes one step of each parameter, with the gradients that the closure leaves"
     check_steps([got["parameters"]], own_steps(student, inputs), atol=tolerance(1), hint=hint)
 
 

@@ -388,6 +388,7 @@ def chosen(student, inputs, name):
     got = student.run(probes.cheapest_cluster, **inputs)
     of = "cheapest_cluster"
     hint = "a pair: the offer and the number of its devices"
+    hint = "how many nodes take the memory, and how many the days?" if got is None else hint
     expect.kind(got, dict, of=of, hint=hint, optional=True)
     return got[name]
 

@@ -213,6 +213,8 @@ def test_view_strides_ignores_dimensions_of_size_one(student, rng):
         (x, new_shape, hint)
         for new_shape in [(a * b,), (1, a, 1, 1, b), (a, b, 1), (1, 1, a * b, 1), (b, a)]
     ]
+    between = torch.as_strided(numbered(400), (1, a, 1, 1, b), (5, b, 77, 3, 1))
+    cases += [(between, new_shape, hint) for new_shape in [(a * b,), (b, a), (1, a, b)]]
     hint = "across a 1, two dimensions are still neighbours"
     gaps = torch.as_strided(numbered(400), (a, 1, b), (b + 3, b + 1, 1))
     cases += [(gaps, new_shape, hint) for new_shape in [(a * b,), (a, b), (1, a * b)]]

@@ -142,4 +142,5 @@ def test_bytes_are_an_int(student, rng):
         x = torch.zeros(rows, 5)
         for of, argument in [("tensor_bytes", x), ("storage_bytes", x), ("unique_bytes", [x])]:
             got = getattr(student.tensor_memory, of)(argument)
-            expect.value(got, rows * 20, of=of, hint=hint)
+            expect.kind(got, int, of=of, hint=hint)
+            expect.value(got, rows * 20, of=of)
