@@ -273,7 +273,7 @@ def test_what_torch_advises_against_the_handout_is_not_shown(work, root, command
     """torch.load explains how to load a file as a program, with codes for bold text."""
     (path,) = solve(work, root, "checkpointing")
     text = path.read_text().replace(
-        '"iteration": iteration', '"iteration": __import__("fractions").Fraction(iteration)'
+        '"iteration": int(', '"iteration": __import__("fractions").Fraction('
     )
     assert text != path.read_text()
     path.write_text(text)
