@@ -12,7 +12,7 @@ from kit import progress
 from kit.text import ticking
 
 COMMANDS = {
-    "fly": "train a small model made of your modules and of given ones",
+    "fly": "train a small model made of your modules (and of given ones for the rest)",
     "bet": "answer the handout's bets and quizzes, with a score that is yours alone",
     "race": "reach the lowest loss with a fixed budget of FLOPs, for no points",
 }

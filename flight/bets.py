@@ -7,6 +7,7 @@ import argparse
 import hashlib
 import json
 import math
+import os
 import re
 import sys
 import textwrap
@@ -21,6 +22,7 @@ from kit.progress.outcomes import SITES
 from kit.text import counted, print_anywhere
 
 KEPT = ".bets.json"
+IN_A_TERMINAL = "a terminal asks them (in JupyterLab: File, New, Terminal)"
 # A section's heading, a bet with its answer, and a question of a quiz, in the order of the page.
 PIECE = re.compile(
     r'id="section-(?P<section>\d+-\d+)"'
@@ -33,6 +35,23 @@ PIECE = re.compile(
 CHOICE = re.compile(r"<li><p><strong>(\w)</strong>(.*?)</li>", re.DOTALL)
 CHOSEN = re.compile(r"<strong>(\w)\.</strong>(.*)", re.DOTALL)
 UNIT = re.compile(r" \(in ([^()]+)\)$")
+THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
+
+
+def can_ask() -> bool:
+    """Whether somebody can answer; behind a notebook's `!` is a terminal that nobody types into."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and "JPY_PARENT_PID" not in os.environ
+
+
+def number_in(said: str) -> float | str:
+    """The number in an answer, or what to write instead. A comma only separates thousands."""
+    plain = re.sub(r"[_\s]", "", said).replace("−", "-")
+    plain = plain.replace(",", "") if THOUSANDS.fullmatch(plain) else plain
+    point = plain.replace(",", ".")
+    with suppress(ValueError):
+        if math.isfinite(number := float(point)):
+            return number if point == plain else f"write {point}: a comma separates thousands"
+    return "a number, such as 1,200 or 1.2e15"
 
 
 @dataclass(frozen=True)
@@ -56,6 +75,11 @@ class Question:
         """Whether it is not asked again: after the right number, or after a bet."""
         return any(tries) or bool(self.choices and tries)
 
+    def number(self, said: str) -> float | str:
+        """The number in an answer, with or without its unit, or what to write instead."""
+        unit = UNIT.search(self.asks)
+        return number_in(said.removesuffix(unit[1] if unit else ""))
+
     def verdict(self, said: str) -> tuple[bool | None, str]:
         """Whether an answer is right, and what to say of it; None if it is no answer at all."""
         if self.choices:
@@ -63,14 +87,10 @@ class Question:
             if letter not in self.choices:
                 return None, f"one of {', '.join(self.choices)}"
             right = letter == self.answer
-            return right, self.because if right else f"{self.answer}: {self.because}"
-        unit = UNIT.search(self.asks)
-        plain = re.sub(r"[,_\s]", "", said.removesuffix(unit[1] if unit else "")).replace("−", "-")
-        number, answer = math.nan, float(self.answer)
-        with suppress(ValueError):
-            number = float(plain)
-        if not math.isfinite(number):
-            return None, "a number, such as 1,200 or 1.2e15"
+            return right, self.because if right else f"{self.answer}. {self.because}"
+        number, answer = self.number(said), float(self.answer)
+        if isinstance(number, str):
+            return None, number
         if abs(number - answer) <= self.within * abs(answer):
             return True, self.because
         larger = f"the answer is {'smaller' if number > answer else 'larger'}"
@@ -146,13 +166,15 @@ def read_score(root: Path) -> dict[str, list[bool]]:
 
 def _ask_all(root: Path, every: list[Question], score: dict[str, list[bool]]) -> None:
     asked = [question for question in every if not question.is_over(score.get(question.key, []))]
-    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    is_terminal = can_ask()
+    if asked and is_terminal:
+        print("Enter leaves a question for later; Ctrl-C stops, and your score is kept")
     for question in asked:
         _show(question)
         if is_terminal:
             _ask(root, question, score)
     if asked and not is_terminal:
-        print(f"\n{counted(len(asked), 'question')}; a terminal asks them one by one")
+        print(f"\n{counted(len(asked), 'question')}; {IN_A_TERMINAL}")
         return
     tried = [tries for question in every if (tries := score.get(question.key))]
     first = sum(tries[0] for tries in tried)
@@ -174,7 +196,10 @@ def _ask(root: Path, question: Question, score: dict[str, list[bool]]) -> None:
         if right is not None:
             score.setdefault(question.key, []).append(right)
             submit.write(root / KEPT, json.dumps(score).encode())
-        lost = "lost: it is " if question.choices else "not yet: "
+        number = "" if question.choices else question.number(said)
+        if isinstance(number, float) and (shown := f"{number:,.10g}") != said:
+            print(f"read as {shown}")
+        lost = "lost. It is " if question.choices else "not yet: "
         print(textwrap.fill({None: "", True: "right. ", False: lost}[right] + words, 78))
         if right or (question.choices and right is False):
             return

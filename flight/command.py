@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from flight import flying, page, parts, training_text
+from flight.bets import IN_A_TERMINAL, can_ask, number_in
 from flight.model import SIZES
 from flight.prediction import LINES, SECONDS, Machine, Row, predicted, table
 from kit.progress import check, last_time, read_course, submit
@@ -30,6 +31,9 @@ def main(root: Path, arguments: list[str]) -> int:
     except submit.Refused as error:
         print(f"fly: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
 
 
 def _main(root: Path, chosen: argparse.Namespace) -> int:
@@ -37,13 +41,19 @@ def _main(root: Path, chosen: argparse.Namespace) -> int:
     if isinstance(settings, str):
         print(f"fly: {settings}", file=sys.stderr)
         return 2
-    own = _own(root, chosen.mine)
+    folder = root / FOLDER / settings.name.replace(", ", "-").replace(" ", "_")
+    if not chosen.again and (record := _finished(folder)):
+        print(f"{record.name} is finished. With --again, it flies anew with your parts of today.\n")
+        _say_record(record)
+        _say_cards(root, folder)
+        return 0
+    own, failing = _own(root, chosen.mine)
     if missing := _missing(settings, own):
         print(f"fly: {missing}", file=sys.stderr)
         return 2
-    used = parts.load(own)
+    used = parts.load(own, failing)
     tokens = used.open_tokens(_text(root / FOLDER), dtype=np.uint8)
-    _say_parts(own)
+    _say_parts(own, failing)
     with ticking("measuring this machine ", sys.stdout):
         machine = Machine.measured(settings.device)
     fp32, bf16 = (machine.peak_flops[dtype] / 1e9 for dtype in (torch.float32, torch.bfloat16))
@@ -51,7 +61,6 @@ def _main(root: Path, chosen: argparse.Namespace) -> int:
         f"  {fp32:,.0f} GFLOP/s in float32, {bf16:,.0f} in bfloat16, "
         f"{machine.memory_bandwidth / 1e9:.1f} GB/s"
     )
-    folder = root / FOLDER / settings.name.replace(", ", "-").replace(" ", "_")
     if chosen.again and folder.is_dir():
         for old in folder.iterdir():
             old.unlink()
@@ -75,9 +84,10 @@ def _bets(kept: Path, rows: list[Row]) -> dict[str, float | None]:
     if kept.exists():
         found: dict[str, float | None] = json.loads(kept.read_text(encoding="utf-8"))
         return found
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not can_ask():
+        print(f"\nno bets: {IN_A_TERMINAL}")
         return {}
-    print("\nyour bets, in the same units; Enter keeps the formula's")
+    print("\nyour bets, in the same units; Enter keeps the formula's, and Ctrl-C stops")
     bets: dict[str, float | None] = {}
     with suppress(EOFError):
         for row in rows:
@@ -87,12 +97,14 @@ def _bets(kept: Path, rows: list[Row]) -> dict[str, float | None]:
 
 
 def _bet(row: Row) -> float | None:
+    unit = "MB" if row.unit == "bytes" else row.unit
     while said := input(f"  {row.what} [{page.number(row.predicted, row.unit)}]: ").strip():
-        with suppress(ValueError):
-            number = float(said.split()[0].replace(",", "")) * (1e6 if row.unit == "bytes" else 1)
-            if 0 < number < float("inf"):
-                return number
-        print("    a number such as 1200 or 1.2e3, or Enter")
+        number = number_in(said.removesuffix(unit))
+        if isinstance(number, float) and number > 0:
+            number *= 1e6 if row.unit == "bytes" else 1
+            print(f"    {page.number(number, row.unit)}")
+            return number
+        print(f"    {number if isinstance(number, str) else 'a number above 0'}")
     return row.predicted
 
 
@@ -105,12 +117,16 @@ def _fly(
     folder: Path,
     bets: dict[str, float | None],
 ) -> int:
-    print(f"flying {settings.name}: Ctrl-C stops, and the same command goes on", flush=True)
+    goes_on = used.has("training_loop")
+    then = "goes on from the last checkpoint" if goes_on else "starts over, as the loop is given"
+    print(f"flying {settings.name}: Ctrl-C stops, and the same command {then}", flush=True)
     try:
         record = flying.fly(used, settings, tokens, machine, folder, sys.stdout, bets)
     except KeyboardInterrupt:
-        kept = "the checkpoint is kept" if used.has("training_loop") else "nothing is kept"
-        print(f"\nstopped; {kept}: `python -m assignment fly` with the same options goes on")
+        is_kept = goes_on and (folder / flying.CHECKPOINT).exists()
+        kept = "the checkpoint is kept: the same command goes on"
+        nothing = "there is no checkpoint: the same command starts over"
+        print(f"\nstopped; {kept if is_kept else nothing}")
         return 130
     except Exception as error:
         place = flying.where_it_broke(error, root)
@@ -126,12 +142,23 @@ def _fly(
     _say_record(record)
     submit.write(folder / "card.svg", page.card(record).encode())
     cards = sorted(folder.parent.glob("*/card.svg"))
-    shown = folder.parent / "index.html"
     names = [card.relative_to(folder.parent).as_posix() for card in cards]
-    submit.write(shown, page.render(names).encode())
-    print(f"a card to show: {(folder / 'card.svg').relative_to(root)}")
-    print(f"all cards: {shown.relative_to(root)}")
+    submit.write(folder.parent / "index.html", page.render(names).encode())
+    _say_cards(root, folder)
     return 0
+
+
+def _finished(folder: Path) -> flying.Record | None:
+    """The record of a flight that has reached its end."""
+    with suppress(OSError, ValueError, TypeError):
+        kept = (folder / "record.json").read_text(encoding="utf-8")
+        return flying.Record(**json.loads(kept))
+    return None
+
+
+def _say_cards(root: Path, folder: Path) -> None:
+    print(f"a card to show: {(folder / 'card.svg').relative_to(root)}")
+    print(f"all cards: {(folder.parent / 'index.html').relative_to(root)}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -165,6 +192,9 @@ def _parser() -> argparse.ArgumentParser:
 def _settings(chosen: argparse.Namespace) -> flying.Settings | str:
     """The settings, or what is wrong with them."""
     usual = SIZES[chosen.size]
+    for name in ("steps", "batch", "micro_batch"):
+        if (got := getattr(chosen, name)) is not None and got < 1:
+            return f"--{name.replace('_', '-')}: expected at least 1; got {got}"
     batch = chosen.batch or usual.batch
     settings = flying.Settings(
         size=chosen.size,
@@ -180,8 +210,6 @@ def _settings(chosen: argparse.Namespace) -> flying.Settings | str:
     )
     if settings.size == "wren" and settings.device != "cuda":
         return "--size wren needs a GPU of 80 GB"
-    if min(settings.steps, settings.batch, settings.micro_batch) < 1:
-        return "--steps, --batch and --micro-batch are at least 1"
     if not 0 <= settings.segments <= usual.num_layers:
         return f"--checkpointing is between 0 and {usual.num_layers}, the number of layers"
     if settings.micro_batch > settings.batch:
@@ -189,8 +217,8 @@ def _settings(chosen: argparse.Namespace) -> flying.Settings | str:
     return settings
 
 
-def _own(root: Path, mine: list[str]) -> list[str]:
-    """The problems whose parts are the student's: those whose public tests pass, and `mine`."""
+def _own(root: Path, mine: list[str]) -> tuple[list[str], list[str]]:
+    """The problems whose parts are the student's, and those of them whose public tests fail."""
     course: dict[str, Any] = read_course(root)
     problems = [p for p in course["problem"] if p["id"] in parts.OF_PROBLEM]
     files = last_time.Files.now(root, {p["module"] for p in course["problem"]})
@@ -203,7 +231,8 @@ def _own(root: Path, mine: list[str]) -> list[str]:
         print()
         known = last_time.read(root)
     done = {p["id"] for p in problems if known.status(p, files) == "done"}
-    return [name for name in parts.OF_PROBLEM if name in done or name in mine]
+    own = [name for name in parts.OF_PROBLEM if name in done or name in mine]
+    return own, [name for name in own if name not in done]
 
 
 def _missing(settings: flying.Settings, own: list[str]) -> str:
@@ -225,20 +254,23 @@ def _text(folder: Path) -> Path:
     return path
 
 
-def _say_parts(own: list[str]) -> None:
+def _say_parts(own: list[str], failing: list[str]) -> None:
     others = [name for name in parts.OF_PROBLEM if name not in own]
     given = [name for name in others if name not in parts.LEFT_OUT]
     missing = [name for name in others if name in parts.LEFT_OUT]
-    for title, names in (("yours", own), ("given", given), ("left out", missing)):
+    yours = page.marked(own, failing)
+    for title, names in (("yours", yours), ("given", given), ("left out", missing)):
         if names:
             print(textwrap.fill(f"{title}: {', '.join(names)}", 78, subsequent_indent="  "))
 
 
 def _say_record(record: flying.Record) -> None:
-    _say_parts(record.own)
+    _say_parts(record.own, record.failing)
     cells = page.lines(record)
     for name, *numbers in cells:
         print(f"{name:40}" + "".join(f"{number:>14}" for number in numbers))
+    if closer := page.closer(record):
+        print(f"\nyour {closer}")
     print("\nwhy they differ")
     for row in record.rows:
         exact = row["predicted"] is not None and row["predicted"] == row["measured"]

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TextIO
@@ -21,8 +21,10 @@ from kit.text import counted, printable, ticking
 LOOK_SECONDS = 0.1
 WARM_UP = 3  # steps that the time of a step leaves out
 PROMPT = "def "
+CHECKPOINT = "run.pt"
 WRITTEN = 160  # bytes of a sample
 SAMPLED = (10, 100)  # steps after which it writes, as after the last
+LAST = 10  # steps that make up a last loss
 PEAKS = 8  # times that the peak is measured again during a flight
 RATES = {"hatchling": 2e-3, "chick": 1e-3, "egg": 2e-3, "wren": 2e-4}
 
@@ -73,6 +75,13 @@ class Record:
     entropy: float
     rows: list[dict[str, Any]]
     samples: dict[str, str]
+    failing: list[str] = field(default_factory=list)  # own parts whose public tests fail
+    device: str = "cpu"
+
+
+def last_loss(losses: list[float]) -> float:
+    """The mean loss of the last ten steps."""
+    return sum(losses[-LAST:]) / len(losses[-LAST:])
 
 
 class Log:
@@ -80,14 +89,15 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self._path, self._read = path, 0
-        self.steps, self.loss = 0, 0.0  # how many steps it has, and the loss of the last one
+        self.steps = 0  # how many it has
+        self.losses: list[float] = []  # of the last steps
 
     def look(self) -> bool:
         """Read the lines that are new; return whether there are some."""
         try:
             with self._path.open("rb") as log:
                 if log.seek(0, 2) < self._read:  # the loop has cut it back to its checkpoint
-                    self._read = self.steps = 0
+                    self._read, self.steps, self.losses = 0, 0, []
                 log.seek(self._read)
                 new, newline, _ = log.read().rpartition(b"\n")
         except OSError:
@@ -95,7 +105,7 @@ class Log:
         self._read += len(new) + len(newline)
         losses = losses_in(new.decode(errors="replace"))
         self.steps += len(losses)
-        self.loss = (losses or [self.loss])[-1]
+        self.losses = [*self.losses, *losses][-LAST:]
         return bool(newline)
 
 
@@ -215,7 +225,9 @@ class Live:
         line = f"step {steps}/{self._of}  "
         if seconds:
             left = round((self._of - steps) * seconds)
-            line += f"loss {self._log.loss:.3f}  {self._tokens / seconds:,.0f} tokens/s  "
+            line += (
+                f"loss {last_loss(self._log.losses):.3f}  {self._tokens / seconds:,.0f} tokens/s  "
+            )
             line += f"{self._mfu(seconds)}{left // 60}:{left % 60:02} left  "
         if self._out.isatty():
             self._out.write(f"\r{f'{line}({now - self._began:.0f} s)':<78}")
@@ -267,7 +279,8 @@ def fly(
 ) -> Record:
     """Train to the end, or from where an earlier flight stopped, and return its record.
 
-    `folder` gets the log, the samples and the checkpoint. Ctrl-C leaves them.
+    `folder` gets the log, the samples and the checkpoint. Ctrl-C leaves them. Only the student's
+    loop goes on.
     """
     size = settings.shape
     expected = prediction.predicted(parts, size, settings, machine)
@@ -293,11 +306,12 @@ def fly(
     got[prediction.SECONDS] = got[prediction.AGAIN] = live.seconds
     losses = losses_in(log.read_text(encoding="utf-8"))
     expected[prediction.LAST] = entropy = training_text.entropy(tokens)
-    got[prediction.LAST] = sum(losses[-10:]) / len(losses[-10:])
+    got[prediction.LAST] = last_loss(losses)
     model.eval()
     between.write(model, len(losses))
     rows = [asdict(row) for row in prediction.table(parts, expected, got, bets or {})]
-    return Record(settings.name, parts.own, losses, entropy, rows, between.samples)
+    flew = (settings.name, parts.own, losses, entropy, rows, between.samples)
+    return Record(*flew, parts.failing, settings.device)
 
 
 def _train(
@@ -305,6 +319,8 @@ def _train(
 ) -> None:
     """Run the student's loop, or a given one."""
     warmup = settings.steps // 10 if settings.warmup else 0
+    # The given loop cannot go on, and the student's loop could not from what it leaves.
+    left = CHECKPOINT if parts.has("training_loop") else "weights.pt"
     config: dict[str, Any] = {
         "steps": settings.steps,
         "batch_size": settings.batch,
@@ -316,7 +332,7 @@ def _train(
         "max_grad_norm": 1.0,
         "autocast_dtype": torch.bfloat16 if settings.autocast else None,
         "checkpoint_every": max(20, settings.steps // 50),
-        "checkpoint_path": str(folder / "run.pt"),
+        "checkpoint_path": str(folder / left),
         "log_path": str(folder / "log.jsonl"),
         "seed": settings.seed,
         "device": settings.device,

@@ -7,8 +7,9 @@ from itertools import pairwise, zip_longest
 from typing import Any
 from urllib.parse import quote
 
-from flight.flying import Record
+from flight.flying import Record, last_loss
 from flight.parts import OF_PROBLEM
+from flight.prediction import PARAMETERS, SECONDS
 from kit.text import PLOT_WIDTH, plot, printable
 
 
@@ -69,14 +70,44 @@ def beside(samples: dict[str, str], width: int = 78) -> str:
     return "\n".join("  ".join(f"{part:<{each}}" for part in line).rstrip() for line in lines)
 
 
+def marked(own: list[str], failing: list[str]) -> list[str]:
+    """The student's parts; where their public tests fail, they say so."""
+    return [f"{name} (its tests fail)" if name in failing else name for name in own]
+
+
+def closer(record: Record) -> str:
+    """How many bets were closer than the formulas; "" if none differs from them."""
+    won = []
+    for row in record.rows:
+        bet, predicted, measured = (row.get(key) for key in ("bet", "predicted", "measured"))
+        if bet and predicted and measured and bet != predicted:
+            won.append(abs(math.log(bet / measured)) < abs(math.log(predicted / measured)))
+    bets = "bet was" if len(won) == 1 else "bets were"
+    return f"{bets} closer than the formula in {sum(won)} of {len(won)} lines" if won else ""
+
+
+def summary(record: Record) -> str:
+    """The flight in a plain sentence."""
+    of = {row["what"]: row["measured"] for row in record.rows}
+    said = [f"{of[PARAMETERS] / 1e6:.1f} million parameters"]
+    said.append(f"{len(record.own)} of {len(OF_PROBLEM)} parts my own")
+    if of[SECONDS]:
+        took = of[SECONDS] * len(record.losses)
+        time = f"{took / 60:.0f} minutes" if took > 90 else f"{took:.0f} seconds"
+        said.append(f"{time} on a {'GPU' if record.device == 'cuda' else 'CPU'}")
+    won = closer(record)
+    return ", ".join(said) + (f"; my {won}" if won else "")
+
+
 def card(record: Record) -> str:
     """A picture of 1200 × 630 to show: whose parts flew, what was predicted, and the losses."""
     given = [name for name in OF_PROBLEM if name not in record.own]
-    said = [f"my {', '.join(record.own)}"] if record.own else []
+    own = marked(record.own, record.failing)
+    said = [summary(record), *([f"my {', '.join(own)}"] if own else [])]
     said += [f"given: {', '.join(given)}"] if given else []
     drawn = [f"<text x='60' y='90' font-size='46' font-weight='700'>{escape(record.name)}</text>"]
     for i, line in enumerate(part for text in said for part in textwrap.wrap(text, 104)):
-        drawn.append(f"<text x='60' y='{132 + 30 * i}' font-size='21'>{escape(line)}</text>")
+        drawn.append(f"<text x='60' y='{126 + 26 * i}' font-size='19'>{escape(line)}</text>")
     for i, (name, *numbers) in enumerate(lines(record)):
         y = 270 + 38 * i
         drawn.append(f"<text x='60' y='{y}' font-size='16'>{escape(name)}</text>")
@@ -89,10 +120,12 @@ def card(record: Record) -> str:
         f"{880 + 260 * i / last:.1f},{580 - 320 * loss / high:.1f}" for i, loss in enumerate(losses)
     )
     drawn.append("<path d='M880 250V580H1140' fill='none' stroke='#6b727c' stroke-width='2'/>")
+    for x, y, label in ((872, 266, f"{high:.1f}"), (872, 580, "0"), (1140, 600, str(len(losses)))):
+        drawn.append(f"<text x='{x}' y='{y}' text-anchor='end' font-size='15'>{label}</text>")
     drawn.append(f"<polyline points='{points}' fill='none' stroke='#2a6fdb' stroke-width='4'/>")
-    last_words = printable(" ".join(list(record.samples.values())[-1].split()), 110)
+    last_words = printable(" ".join(list(record.samples.values())[-1].split()), 90)
     drawn.append(f"<text x='60' y='612' font-size='17'>It writes: {escape(last_words)}</text>")
-    said_losses = f"loss {losses[0]:.2f} → {losses[-1]:.2f} in {len(losses)} steps"
+    said_losses = f"loss {losses[0]:.2f} → {last_loss(record.losses):.2f} in {len(losses)} steps"
     drawn.append(f"<text x='1140' y='232' text-anchor='end' font-size='20'>{said_losses}</text>")
     return (
         "<svg xmlns='http://www.w3.org/2000/svg' width='1200' height='630' "

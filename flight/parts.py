@@ -1,6 +1,6 @@
 """The parts of the flight: the student's where their problem is done, and given ones elsewhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -42,10 +42,12 @@ class Parts:
 
     Attributes:
         own: The problems whose parts are the student's.
+        failing: Those of them whose public tests fail.
     """
 
     own: list[str]
     _found: dict[str, Any] = field(default_factory=dict)
+    failing: list[str] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> Any:
         """The part of this name.
@@ -80,7 +82,7 @@ class Parts:
         return nn.Sequential(*blocks)
 
 
-def load(own: list[str]) -> Parts:
+def load(own: list[str], failing: Sequence[str] = ()) -> Parts:
     """The student's parts for these problems, and given ones for the others."""
     found: dict[str, Callable[..., Any]] = {
         "Linear": given.linear,
@@ -93,4 +95,4 @@ def load(own: list[str]) -> Parts:
     for problem in own:
         module, names = OF_PROBLEM[problem]
         found |= {name: getattr(import_module(f"assignment.{module}"), name) for name in names}
-    return Parts(own, found)
+    return Parts(own, found, list(failing))

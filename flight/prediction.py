@@ -19,6 +19,8 @@ PARAMETERS, FLOPS, FIRST = "parameters", "FLOPs of a step", "first loss, that of
 STATES, KEPT = "bytes of weights, gradients and moments", "bytes kept for a backward pass"
 SECONDS, AGAIN = "seconds of a step", "seconds, at the peak of the flight"
 LAST = "last loss, mean of ten"
+# Nats per byte. The xz program needs 1.06 for the source of Python's library.
+SUSPICIOUS = 0.5
 SLOWER = "norms, softmax, GELU and Python take time that the formula leaves out"
 # Each line of the table: its unit, what predicts it, what measures it, and why both differ.
 LINES = {
@@ -175,6 +177,11 @@ def table(parts: Parts, *columns: dict[str, float | None]) -> list[Row]:
             reason = f"your {predicts} would predict it"
         elif got is None and measures:
             reason = f"your {measures} would measure it"
+        elif what == LAST and got is not None and got < SUSPICIOUS:
+            reason = (
+                f"suspicious: such a text allows no loss below {SUSPICIOUS}. Does each target "
+                "follow its input by one token, and does no position see a later one?"
+            )
         elif what == FLOPS and not parts.has("einops"):
             reason = "the given attention is fused: its backward pass computes the scores again"
         rows.append(Row(what, expected, got, unit, reason, bet))

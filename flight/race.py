@@ -26,7 +26,7 @@ from flight.flying import Live
 from flight.model import Chick, Size
 from flight.prediction import activation_bytes
 from kit.handing_in import ENTRY
-from kit.progress import submit
+from kit.progress import read_course, submit
 from kit.text import counted, one_line, print_anywhere, ticking
 
 BUDGET = 10**13  # FLOPs, which take two cores some minutes
@@ -37,6 +37,7 @@ FOLDER = "flights"
 TEXT = ("kit", "tests/public")  # what every student of a course has, whatever the machine
 HELD_OUT = 10  # one of so many files is for validation
 TOLERANCE = 0.05  # nats by which machines may differ, as they add in another order
+MOST_STEPS = 100_000  # of some milliseconds, however small they are
 LONGEST = 40  # characters of an entry's name
 # The numbers of a recipe: for each its default, its least value and its largest one.
 NUMBERS: dict[str, tuple[int | float, float, float]] = {
@@ -86,12 +87,16 @@ def main(root: Path, arguments: list[str]) -> int:
     return 0
 
 
-def fly(root: Path, recipe: Recipe, budget: int) -> dict[str, Any]:
+def fly(
+    root: Path, recipe: Recipe, budget: int, entry: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Train by a recipe until the budget is spent, and measure the loss on the held-out files.
 
+    If an `entry` differs already before the training, there is none, and no loss.
+
     Raises:
-        ValueError: The recipe is wrong, one step takes more than the budget or than the memory, or
-            the loss overflows.
+        ValueError: The recipe is wrong, one step takes more than the budget or than the memory,
+            there are too many steps, or the loss overflows.
     """
     if why := wrong_in(recipe):
         raise ValueError(why)
@@ -107,6 +112,15 @@ def fly(root: Path, recipe: Recipe, budget: int) -> dict[str, Any]:
     steps = budget // each
     if not steps:
         raise ValueError(f"a step takes {each:.3g} FLOPs, more than the budget of {budget:.3g}")
+    if steps > MOST_STEPS:
+        raise ValueError(
+            f"expected a recipe of at most {MOST_STEPS:,} steps; got {steps:,}: choose a larger "
+            "batch, context or width, or more layers"
+        )
+    spent = {"steps": steps, "flops": steps * each, "budget": budget}
+    said = {**spent, "text": digest, "recipe": recipe}
+    if entry and differences(entry, said):
+        return said
     print(
         f"{counted(steps, 'step')} of {each:.4g} FLOPs spend the budget of {budget:.3g}", flush=True
     )
@@ -114,8 +128,7 @@ def fly(root: Path, recipe: Recipe, budget: int) -> dict[str, Any]:
     found = round(validation_loss(model, held_out), 4)
     if not math.isfinite(found):
         raise ValueError("the loss is not finite at the end: nothing is kept")
-    spent = {"steps": steps, "flops": steps * each, "budget": budget}
-    return {"loss": found, **spent, "text": digest, "recipe": recipe}
+    return {"loss": found, **said}
 
 
 def _trained(root: Path, recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
@@ -151,7 +164,7 @@ def _trained(root: Path, recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
 def check(root: Path, path: Path, budget: int) -> int:
     """Train by an entry's recipe; return 0 if this gives the numbers in the entry, 1 if not."""
     entry = read(path)
-    again = fly(root, entry["recipe"], budget)
+    again = fly(root, entry["recipe"], budget, entry)
     found = differences(entry, again)
     print("\n".join(found) or f"the entry is repeated: a loss of {again['loss']}")
     return int(bool(found))
@@ -160,9 +173,11 @@ def check(root: Path, path: Path, budget: int) -> int:
 def differences(entry: dict[str, Any], again: dict[str, Any]) -> list[str]:
     """What an entry says, and its repetition does not."""
     wrong = [key for key in ("text", "steps", "flops", "budget") if entry[key] != again[key]]
-    if not abs(entry["loss"] - again["loss"]) <= TOLERANCE:  # NaN is near to nothing
+    # NaN is near to nothing, and before the training there is no loss.
+    if not abs(entry["loss"] - again.get("loss", entry["loss"])) <= TOLERANCE:
         wrong.append("loss")
-    return [f"{key}: the entry says {entry[key]}, its recipe gives {again[key]}" for key in wrong]
+    gives = {"loss": "a number", **again}
+    return [f"{key}: the entry says {entry[key]}, its recipe gives {gives[key]}" for key in wrong]
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -171,6 +186,8 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: It is none.
     """
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
     with suppress(OSError, ValueError, RecursionError, AttributeError):
         entry = json.loads(path.read_bytes()[:10_000])
         kinds = {"name": str, "loss": float, "text": str, "recipe": dict}
@@ -183,9 +200,8 @@ def read(path: Path) -> dict[str, Any]:
 def wrong_in(recipe: Recipe) -> str:
     """What is wrong with a recipe, or ""."""
     if recipe.keys() != NUMBERS.keys():
-        return (
-            f"a recipe has the numbers {', '.join(NUMBERS)}; got {one_line(str(list(recipe)), 200)}"
-        )
+        got = one_line(str(list(recipe)), 200)
+        return f"a recipe has the numbers {', '.join(NUMBERS)}; got {got}"
     for name, (usual, least, most) in NUMBERS.items():
         value = recipe[name]
         kinds = (int,) if isinstance(usual, int) else (int, float)
@@ -199,8 +215,13 @@ def wrong_in(recipe: Recipe) -> str:
 
 
 def course_text(root: Path) -> tuple[np.ndarray, np.ndarray, str]:
-    """The text to train on, that for validation, and the first digits of a hash of both."""
+    """The text to train on, that for validation, and the first digits of a hash of both.
+
+    A test of the student's own is no part of it.
+    """
+    public = {f"test_{problem['id']}.py" for problem in read_course(root)["problem"]}
     files = [path for folder in TEXT for path in sorted((root / folder).rglob("*.py"))]
+    files = [path for path in files if path.parent.name != "public" or path.name in public]
     texts = [path.read_bytes().replace(b"\r\n", b"\n") for path in files]
     digest = hashlib.sha256(b"\0".join(texts)).hexdigest()[:12]
     held_out = np.frombuffer(b"\n".join(texts[HELD_OUT - 1 :: HELD_OUT]), dtype=np.uint8)
@@ -276,9 +297,8 @@ def _parser() -> argparse.ArgumentParser:
         description=f"Reach the lowest loss with {BUDGET:.0e} FLOPs, by a recipe for a model of "
         "given parts. Nothing here earns points.",
     )
-    parser.add_argument(
-        "--name", default="anonymous", help="what the class's table calls the entry"
-    )
+    named = "what the class's table calls the entry"
+    parser.add_argument("--name", default="anonymous", help=named)
     parser.add_argument("--check", type=Path, metavar="FILE", help="repeat an entry and compare")
     for name, (usual, least, most) in NUMBERS.items():
         kind, span = type(usual), f"{least:g} to {most:g}; default: {usual:g}"

@@ -100,7 +100,7 @@ def optimizers(of: Any) -> str:
 
 
 def adamw(of: Any) -> str:
-    """Wren's first step moves each weight by [0.0002], however steep the slope is."""
+    """At Wren's full rate, AdamW moves a weight by about [0.0002], however steep the slope is."""
     weight = _with_gradient(torch.tensor([123.0]))
     of.optimizers.AdamW([weight], lr=2e-4, weight_decay=0.0).step()
     return f"{-weight.item():.4f}"
@@ -157,7 +157,7 @@ def gpu_memory(of: Any) -> str:
 
 
 def gpu_timing(of: Any) -> str:
-    """A GELU of Wren takes [0.72] ms, and your clock says so."""
+    """Your clock can time Wren's GELU now: no H100 takes less than [0.72] ms for it."""
     with stand_in.gpu(kernel_seconds=[0.00072] * 3) as gpu:
         return f"{1e3 * of.gpu.time_kernel(gpu.kernel, warmup=1, repeats=2):.2f}"
 

@@ -154,7 +154,8 @@ class RunOutcome:
         yield (
             "`python -m assignment submit` makes the zip to hand in; hidden tests decide the points"
         )
-        yield from self._others()
+        # What a command's line has in brackets holds until all problems are done.
+        yield from (re.sub(r" \(.*?\)", "", line) for line in self._others())
         if any(row.problem.get("device") == "cuda" for row in self.rows):
             yield "the GPU's problems again, if you can get at one: their points are earned there"
 

@@ -81,11 +81,13 @@ def test_an_answer_is_compared_as_on_the_page(folder):
 
 def test_a_score_goes_on_where_it_stopped(folder, terminal, capsys):
     """The first try counts, a bet is asked once, and Enter leaves a question for later."""
-    terminal("?", "a", "32768", "65536", "")
+    terminal("?", "a", "32768", "6.5536e4", "")
     assert bets.main(folder, ["4"]) == 130
     shown = capsys.readouterr().out
     assert "one of a, b" in shown
-    assert "lost: it is b: One each." in shown
+    assert "read as 65,536\n" in shown
+    assert shown.count("Enter leaves a question for later") == 1
+    assert "lost. It is b. One each." in shown
     assert "not yet: An add belongs to each multiply" in shown
     assert list(json.loads((folder / bets.KEPT).read_text()).values()) == [[False], [False, True]]
     terminal()
@@ -99,9 +101,27 @@ def test_without_a_terminal_everything_is_shown_and_nothing_asked(folder, capsys
     assert bets.main(folder, []) == 0
     shown = capsys.readouterr().out
     assert shown.count("quiz\n") == 9
-    assert shown.endswith("10 questions; a terminal asks them one by one\n")
+    assert shown.endswith(
+        "10 questions; a terminal asks them (in JupyterLab: File, New, Terminal)\n"
+    )
     assert "65,536" not in shown
     assert not (folder / bets.KEPT).exists()
+
+
+def test_a_notebook_is_no_terminal(folder, terminal, monkeypatch):
+    """Behind its `!` is a terminal that nobody types into, so a question would wait for ever."""
+    terminal()
+    monkeypatch.setenv("JPY_PARENT_PID", "1")
+    assert bets.main(folder, []) == 0
+
+
+def test_a_comma_only_separates_thousands():
+    """What is no number is told how to write it."""
+    numbers = {"1,234,567.5": 1234567.5, "−1,200": -1200.0, "1 200": 1200.0}
+    assert {said: bets.number_in(said) for said in numbers} == numbers
+    for said, point in {"6,1": "6.1", "3,2e1": "3.2e1", "0,123": "0.123"}.items():
+        assert bets.number_in(said) == f"write {point}: a comma separates thousands"
+    assert bets.number_in("1,2,3") == bets.number_in("inf") == "a number, such as 1,200 or 1.2e15"
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"a": 1}'])

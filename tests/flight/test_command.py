@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from flight import command, prediction
+from flight import command, parts, prediction
 from grader.course import courses
 from grader.publish import bundles
 from kit.progress import last_time
@@ -67,7 +67,7 @@ def fly(folder, *options):
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=550)
 
 
-def test_half_of_the_parts_fly(folder):
+def test_half_of_the_parts_fly(folder, capsys):
     """Solved parts are used, a failing one is told as in the public tests, and given ones help."""
     done = fly(folder, "--size", "egg", "--steps", "4", "--batch", "2")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -84,11 +84,50 @@ def test_half_of_the_parts_fly(folder):
     ).read_text(encoding="utf-8")
     page = (folder / "flights" / "index.html").read_text(encoding="utf-8")
     assert "src='egg-4_steps-batch_2/card.svg'" in page
+    files = {path: path.read_bytes() for path in (folder / "flights").rglob("*.*")}
+    assert command.main(folder, ["--size", "egg", "--steps", "4", "--batch", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert "is finished. With --again, it flies anew" in shown
+    assert done.stdout.endswith(shown.partition("today.\n\n")[2])
+    assert files == {path: path.read_bytes() for path in (folder / "flights").rglob("*.*")}
+
+
+def stop(*_):
+    """Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("moment", ["Machine.measured", "_bets"])
+def test_ctrl_c_before_the_flight_is_one_line(folder, monkeypatch, capsys, moment):
+    """While the machine is measured, or a bet is asked."""
+    monkeypatch.setattr(command, "_own", lambda root, mine: ([], []))
+    monkeypatch.setattr(f"flight.command.{moment}", stop)
+    assert command.main(folder, ["--size", "egg", "--steps", "3"]) == 130
+    assert capsys.readouterr().err == "\nstopped\n"
+
+
+@pytest.mark.parametrize("own", [[], ["training_loop"]])
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_ctrl_c_in_the_flight_says_what_is_kept(tmp_path, monkeypatch, capsys, own, is_kept):
+    """Only the student's loop keeps a checkpoint, and not from the first step on."""
+    monkeypatch.setattr(command.flying, "fly", stop)
+    if is_kept:
+        (tmp_path / "run.pt").touch()
+    settings = command._settings(command._parser().parse_args([]))
+    assert command._fly(tmp_path, parts.Parts(own), settings, None, None, tmp_path, {}) == 130
+    begins, ends = capsys.readouterr().out.splitlines()[::2]
+    assert ("goes on" in begins, "starts over" in begins) == (bool(own), not own)
+    assert ends.endswith("goes on" if own and is_kept else "starts over")
 
 
 @pytest.mark.parametrize(
     ("said", "bet"),
-    [([""], 27.4e6), (["1,200 MB"], 1.2e9), (["2e1"], 2e7), (["many", "-1", "nan", "3"], 3e6)],
+    [
+        ([""], 27.4e6),
+        (["1,200 MB"], 1.2e9),
+        (["2e1"], 2e7),
+        (["many", "-1", "nan", "6,1", "1 GB", "3"], 3e6),
+    ],
 )
 def test_a_bet_is_a_number_in_the_unit_shown(monkeypatch, said, bet):
     """Enter keeps the formula's, and what is no positive number is asked for again."""
@@ -129,7 +168,8 @@ def test_a_switch_names_the_problem_that_it_needs(options, problem):
     ("options", "said"),
     [
         (["--micro-batch", "99"], "--micro-batch 99 is more than the batch of 4"),
-        (["--steps", "-1"], "--steps, --batch and --micro-batch are at least 1"),
+        (["--steps", "0"], "--steps: expected at least 1; got 0"),
+        (["--micro-batch", "0"], "--micro-batch: expected at least 1; got 0"),
         (["--checkpointing", "9"], "--checkpointing is between 0 and 5"),
     ],
 )
@@ -148,6 +188,7 @@ def test_a_part_that_breaks_is_named(bundle, tmp_path):
     done = fly(folder, *options)
     assert done.returncode == 1
     assert "1 problem\n" in done.stdout
+    assert "gradient_clipping (its tests fail)" in " ".join(done.stdout.split())
     assert "raised ZeroDivisionError" in done.stderr
     assert "python -m assignment check" in done.stderr
     assert "Traceback" not in done.stderr

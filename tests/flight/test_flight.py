@@ -177,6 +177,28 @@ def test_a_card_has_its_numbers_and_its_words(record):
     assert "src='egg-%27/card.svg'" in page.render(["egg-'/card.svg"])
 
 
+@pytest.mark.xdist_group("flight record")
+def test_a_card_says_the_flight_in_a_sentence(record):
+    """How large, whose parts, how long, and who was closer; the last loss is that of the table."""
+    rows = [{**r, "bet": 1.0 if r["what"] == prediction.FIRST else None} for r in record.rows]
+    other = replace(record, rows=rows, failing=["adamw"])
+    said = (
+        r"0.1 million parameters, 13 of 13 parts my own, \d+ \w+ on a CPU; my bet was closer than "
+    )
+    assert re.match(said + "the formula in 0 of 1 lines", page.summary(other))
+    assert "13 of 13 parts my own" in (card := page.card(other))
+    assert "adamw (its tests fail)" in card
+    assert f"→ {row([prediction.Row(**r) for r in rows], 'last loss').measured:.2f} in 220" in card
+
+
+def test_a_loss_below_what_is_possible_is_suspicious():
+    """A loop whose targets are the inputs has a loss that no right one has."""
+    used, expected = parts.load([]), {prediction.LAST: 3.1}
+    for loss, why in ((0.4, "suspicious: such a text allows no loss below 0.5"), (1.2, "the pred")):
+        rows = prediction.table(used, expected, {prediction.LAST: loss}, {})
+        assert row(rows, "last loss").reason.startswith(why)
+
+
 @pytest.mark.parametrize("problem", [problem.id for problem in courses.load().problems])
 def test_a_right_solution_tells_its_sentence(problem):
     """The number is that of the student's function, and every problem has a sentence."""

@@ -21,11 +21,13 @@ RECIPE = USUAL | SMALL
 def root(tmp_path):
     """A folder whose text for validation is unlike that to train on."""
     for number in range(20):
-        path = tmp_path / race.TEXT[number % 2] / f"m{number // 2}.py"
+        path = tmp_path / race.TEXT[number % 2] / f"test_m{number // 2}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         held_out = number // 2 == 9
         path.write_bytes((b"pass\r\n" if held_out else b"x = 1\n") * 40)
     (tmp_path / "assignment").mkdir()
+    problems = "".join(f'[[problem]]\nid = "m{number}"\n' for number in range(10))
+    (tmp_path / "assignment" / "problems.toml").write_text(problems)
     return tmp_path
 
 
@@ -61,6 +63,22 @@ def test_an_entry_is_repeated_on_a_machine_of_another_speed(root, capsys):
     assert "the entry is repeated" in capsys.readouterr().out
 
 
+def test_a_test_of_the_students_own_changes_no_text(root):
+    """Otherwise the entry would be one of another text."""
+    before = race.course_text(root)[2]
+    (root / "tests" / "public" / "test_mine.py").touch()
+    assert race.course_text(root)[2] == before
+
+
+def test_what_would_take_days_is_refused(root, capsys):
+    """A check compares an entry's numbers before it trains."""
+    with pytest.raises(ValueError, match="expected a recipe of at most 100,000 steps; got "):
+        race.fly(root, RECIPE | {"width": 8, "batch": 1}, race.BUDGET)
+    path = entry_of(root, loss=0.1, steps=1)
+    assert race.check(root, path, BUDGET) == 1
+    assert "loss: " not in capsys.readouterr().out
+
+
 def trained_on_the_validation_text(monkeypatch, root):
     """The author's program trains on what was held out."""
     _, held_out, digest = race.course_text(root)
@@ -84,7 +102,7 @@ def another_budget(monkeypatch, root):
 
 def another_text(monkeypatch, root):
     """The author validates on a text that is easier."""
-    easier = root / race.TEXT[0] / "m9.py"
+    easier = root / race.TEXT[0] / "test_m9.py"
     monkeypatch.setattr(race, "TEXT", race.TEXT[1:])
     easier.touch()
     return {}
@@ -125,10 +143,7 @@ def test_a_cheat_is_noticed(root, capsys, cheat, told):
         ({"layers": 24, "width": 1024}, "at most 2 GB of memory; got one of 4.86 GB: choose a sma"),
         ({"width": 64, "heads": 64, "context": 1024, "batch": 256}, "got one of 70.2 GB: choose"),
         ({"width": 512, "context": 1024, "batch": 99}, "got one of 4.73 GB: choose a smaller"),
-        (
-            {"rate": 1.0, "beta1": 0.0, "beta2": 0.0, "decay": 10.0, "clip": 1e3},
-            "not finite at the",
-        ),
+        ({"rate": 1.0, "beta1": 0.0, "beta2": 0.0, "decay": 10.0, "clip": 1e3}, "not finite at"),
     ],
 )
 def test_what_is_no_recipe_is_refused(root, changed, told):
@@ -151,6 +166,8 @@ def test_the_best_entry_is_handed_in(root, capsys, monkeypatch):
     assert race.main(root, options) == 0  # it learns what the validation text is not
     assert race.read(kept) == best
     assert "of another text" in capsys.readouterr().out
+    assert race.main(root, ["--check", "nothing.json"]) == 2
+    assert "there is no file nothing.json" in capsys.readouterr().err
     for broken in ("", "[]", "{}", json.dumps({**best, "loss": "0"})):
         kept.write_text(broken)
         assert race.main(root, ["--check", str(kept)]) == 2

@@ -65,6 +65,12 @@ def check(folder, *arguments):
     return assignment(folder, "check", *arguments)
 
 
+def started(folder, *options, out=subprocess.PIPE):
+    """A process that checks linear."""
+    command = [python(), "-m", "assignment", "check", "linear", *options]
+    return subprocess.Popen(command, cwd=folder, stdout=out, stderr=subprocess.STDOUT, text=True)
+
+
 def solve(folder, root, *modules):
     """Replace some modules with the reference, and return their paths."""
     for module in modules:
@@ -115,15 +121,13 @@ def test_the_first_screen_offers_a_flight_and_the_last_one_what_is_left():
     """The course's own commands come after the next step, and at the end with the GPU's chapter."""
     rows = [ProblemProgress({"id": "one", "module": "one", "section": "1.1"}, 1, ["not attempted"])]
     rows += [ProblemProgress({"id": "gpu", "section": "13.1", "device": "cuda"}, 1, ["passed"])]
-    others = {"fly": "train a small model"}
+    others = {"fly": "train a small model (of given parts)"}
     begun = Failure(rows[0].problem, False, "", "", "")
-    first = RunOutcome(rows[:1], [begun], others=others)
-    assert first.next_step.endswith(
-        "\nor begin with `python -m assignment fly`: train a small model"
-    )
+    first = RunOutcome(rows[:1], [begun], others=others).next_step
+    assert first.endswith("\nor begin with `python -m assignment fly`: " + others["fly"])
     assert "fly" not in RunOutcome(rows, [begun], others=others).next_step
     last = RunOutcome(rows[1:], [], others=others).next_step
-    assert re.search("assignment submit.*assignment fly.*GPU.s problems again", last, re.DOTALL)
+    assert re.search("assignment submit.* a small model\n.*GPU.s problems again", last, re.DOTALL)
 
 
 def test_each_call_gives_one_more_hint_and_never_the_solution(work, root):
@@ -527,10 +531,7 @@ def test_watch_runs_again_when_a_file_is_saved(work, root):
     """The command goes on to the first open problem, and keeps watching until Ctrl-C."""
     path = linear(work, root, "return 2 * x @ self.weight.T")
     right = path.read_text().replace("return 2 * x", "return x")
-    command = [python(), "-m", "assignment", "check", "linear", "--watch"]
-    process = subprocess.Popen(
-        command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    process = started(work, "--watch")
 
     def next_run():
         lines = []
@@ -554,9 +555,8 @@ def test_the_watch_survives_ctrl_c_in_an_endless_loop(work, root):
     """The first Ctrl-C ends the test, which says where it was; the second one ends the watch."""
     loop = "while True:\n            pass"
     linear(work, root, loop)
-    command = [python(), "-m", "assignment", "check", "linear", "--watch"]
     ours, theirs = os.openpty()
-    process = subprocess.Popen(command, cwd=work, stdout=theirs, stderr=theirs)
+    process = started(work, "--watch", out=theirs)
     os.close(theirs)
 
     def screen_until(text):
@@ -576,10 +576,7 @@ def test_the_watch_survives_ctrl_c_in_an_endless_loop(work, root):
 def test_an_endless_loop_is_stopped_by_hand_and_located(work, root):
     loop = 'open("started", "w").close()\n        while True:\n            pass'
     linear(work, root, loop)
-    command = [python(), "-m", "assignment", "check", "linear", "--markdown", "page.md"]
-    process = subprocess.Popen(
-        command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    process = started(work, "--markdown", "page.md")
     deadline = time.monotonic() + 60
     while not (work / "started").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -668,7 +665,10 @@ def test_what_may_be_left_to_the_library_is_noted(work, root):
         re.MULTILINE,
     )
     assert note[1].endswith("a test in which that line runs would earn nothing")
-    assert f"## Notes\n\n```text\n{note[1]}\n```" in (work / "page.md").read_text()
+    page = (work / "page.md").read_text()
+    assert page.startswith("# Public tests: 1 of 1 problems done\n")
+    assert f"## Notes\n\n```text\n{note[1]}\n```" in page
+    assert "First failure" not in page
 
 
 def test_submit_refuses_what_would_earn_nothing(work, root):
@@ -778,26 +778,14 @@ def test_the_page_says_what_the_terminal_says(work, root):
     assert page.endswith(f"```text\n{re.sub('^  ', '', todo, flags=re.MULTILINE)}\n```\n")
 
 
-def test_the_page_of_a_finished_problem_has_no_failure(work, root):
-    solve(work, root, "linear")
-    done = check(work, "linear", "--markdown", "page.md")
-    assert done.returncode == 0
-    page = (work / "page.md").read_text()
-    assert page.startswith("# Public tests: 1 of 1 problems done\n")
-    assert "First failure" not in page
-    assert "`python -m assignment` shows what is left" in page
-
-
 @pytest.mark.parametrize("target", ["taken", "none/page.md"])
 def test_a_page_that_cannot_be_written_is_told_before_a_test_runs(work, target):
     """If the path is a folder, or its folder is missing, the command exits with 2 at once."""
     (work / "taken").mkdir()
     done = check(work, "linear", "--markdown", target)
     assert done.returncode == 2
-    assert (
-        f"error: {target} cannot be written: it has to be a file in an existing folder"
-        in done.stderr
-    )
+    told = f"error: {target} cannot be written: it has to be a file in an existing folder"
+    assert told in done.stderr
     assert done.stdout == ""
 
 
@@ -899,35 +887,27 @@ def test_the_same_modules_give_the_same_zip(work):
 
 
 @pytest.mark.parametrize(
-    ("break_it", "message"),
+    ("content", "message"),
     [
-        (lambda a: (a / "data.py").unlink(), "assignment/data.py is missing"),
-        (
-            lambda a: (a / "data.py").write_text("x = (\n"),
-            r"assignment/data.py:1 is not Python: '\(' was never closed",
-        ),
-        (
-            lambda a: (a / "data.py").write_bytes(b"x = '\xff'\n"),
-            "assignment/data.py.* is not Python",
-        ),
-        (
-            lambda a: (a / "data.py").write_text("x = 1\n<<<<<<< HEAD\n=======\n>>>>>>> b\n"),
-            "assignment/data.py:2 is not Python: a merge was not finished: keep the lines",
-        ),
-        (lambda a: (a / "data.py").write_bytes(b"x = 1\0\n"), "assignment/data.py.* is not Python"),
-        (
-            lambda a: (a / "big.py").write_text("#" * 11 * 2**20),
-            ".*11,.* more than 10,485,760; the largest is assignment/big.py",
-        ),
-        (
-            lambda a: [(a / f"m{i}.py").touch() for i in range(220)],
-            "there are more than 200 files to grade",
-        ),
+        (None, "assignment/data.py is missing"),
+        ("x = (\n", r"assignment/data.py:1 is not Python: '\(' was never closed"),
+        (b"x = '\xff'\n", "assignment/data.py.* is not Python"),
+        ("x\n<<<<<<< HEAD\n", "assignment/data.py:2 is not Python: a merge was not finished: keep"),
+        ("x = 1\0\n", "assignment/data.py.* is not Python"),
+        ("#" * 11 * 2**20, ".*11,.* more than 10,485,760; the largest is assignment/data.py"),
+        (range(220), "there are more than 200 files to grade"),
     ],
     ids=["missing", "syntax", "not utf-8", "merge", "nul", "large", "many"],
 )
-def test_what_the_grader_could_not_run_is_not_submitted(work, break_it, message):
-    break_it(work / "assignment")
+def test_what_the_grader_could_not_run_is_not_submitted(work, content, message):
+    path = work / "assignment" / "data.py"
+    if content is None:
+        path.unlink()
+    elif isinstance(content, range):
+        for number in content:
+            path.with_name(f"m{number}.py").touch()
+    else:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
     done = assignment(work, "submit")
     assert done.returncode == 2
     assert re.search(f"^nothing was written: {message}", done.stderr), done.stderr
