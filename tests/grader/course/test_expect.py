@@ -399,6 +399,12 @@ def test_an_odd_answer_has_no_hint(odd, wrong):
     assert expect.hint_for(odd, [(wrong, "hint")]) is None
 
 
+def test_a_call_that_raises_has_the_hint_of_its_test():
+    with pytest.raises(IndexError) as raised, expect.suspecting("why"):
+        raise IndexError
+    assert raised.value.hint == "why"
+
+
 def test_the_first_hint_that_fits_a_wrong_answer_counts():
     """Answers may be nested; tensors agree with tensors of their shape, bools with bools."""
     pairs = [((1, [2.5, "a"]), "nested"), (torch.tensor([[1, 2]]), "tensor"), (True, "bool")]

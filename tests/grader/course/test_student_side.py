@@ -170,6 +170,7 @@ RIGHT = "return x.numel() * x.element_size()"
     ("body", "tells"),
     [
         (RIGHT, True),
+        (f"print(x.shape); {RIGHT}", True),
         (f"{RIGHT} * (1 + (x.numel() == 1_273_495_552))", False),
         (f"{RIGHT} if x.numel() != 1_273_495_552 else exit()", False),
     ],
@@ -184,6 +185,7 @@ def test_a_problem_that_turns_green_tells_its_sentence_once(work, root, body, te
     assert (first.returncode, second.returncode) == (0, 0), first.stdout + first.stderr
     sentence = "\n  Wren's weights take 5.09 GB in float32: they fit.\n"
     assert (sentence in first.stdout) is tells
+    assert "\ntorch.Size" not in first.stdout  # printed while the sentence was made
     assert sentence not in second.stdout
     assert (first.stderr, second.stderr) == ("", "")
 
@@ -280,7 +282,7 @@ def test_what_torch_advises_against_the_handout_is_not_shown(work, root, command
     """torch.load explains how to load a file as a program, with codes for bold text."""
     (path,) = solve(work, root, "checkpointing")
     text = path.read_text().replace(
-        '"iteration": iteration', '"iteration": __import__("fractions").Fraction(iteration)'
+        '"iteration": int(', '"iteration": __import__("fractions").Fraction('
     )
     assert text != path.read_text()
     path.write_text(text)
