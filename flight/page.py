@@ -108,7 +108,8 @@ def card(record: Record) -> str:
     drawn = [f"<text x='60' y='90' font-size='46' font-weight='700'>{escape(record.name)}</text>"]
     for i, line in enumerate(part for text in said for part in textwrap.wrap(text, 104)):
         drawn.append(f"<text x='60' y='{126 + 26 * i}' font-size='19'>{escape(line)}</text>")
-    for i, (name, *numbers) in enumerate(lines(record)):
+    measured = [line for line in lines(record) if line[-2] != number(None, "")]
+    for i, (name, *numbers) in enumerate(measured):
         y = 270 + 38 * i
         drawn.append(f"<text x='60' y='{y}' font-size='16'>{escape(name)}</text>")
         for k, cell in enumerate(reversed(numbers)):
