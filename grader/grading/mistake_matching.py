@@ -257,17 +257,17 @@ def _by_test(
     """
     tests = {case.test: [c for c in failed if c.test is case.test] for case in left}
     explains: dict[str, list[Any]] = {}
-    ranks: dict[str, tuple[int, int]] = {}
+    unlike: dict[str, set[Any]] = {}  # the tests that a mistake fails in another way
     by_name = {mistake.name: mistake for mistake, _ in solutions}
     for mistake, package in solutions:
         likeness = {test: _likeness(package, runs) for test, runs in tests.items()}
         if TELLING in likeness.values() and _passes_all(package, passed):
             explains[mistake.name] = [test for test in tests if likeness[test]]
-            others = (tests[test] for test in tests if not likeness[test])
-            ranks[mistake.name] = (
-                len(explains[mistake.name]),
-                -sum(not _passes_all(package, runs) for runs in others),
-            )
+            others = [test for test in tests if not likeness[test]]
+            unlike[mistake.name] = {t for t in others if not _passes_all(package, tests[t])}
+    # A test that no single mistake explains has two, so its failure contradicts neither.
+    known = {test for named in explains.values() for test in named}
+    ranks = {name: (len(explains[name]), -len(unlike[name] & known)) for name in explains}
     found = {
         test: _either([by_name[name] for name in named])
         for test in tests
@@ -286,7 +286,7 @@ def _named(
 ) -> list[str]:
     """The mistakes that explain a test, and of these the best ones; none if too many.
 
-    The best ones explain most tests, and fail the fewest others in a way that was not seen.
+    The best ones explain most tests, and contradict the fewest that another mistake explains.
     """
     alike = [name for name, explained_ in explains.items() if test in explained_]
     best = max((ranks[name] for name in alike), default=None)

@@ -55,7 +55,6 @@ class AdamW(torch.optim.Optimizer):
 # A mistake that is not in the list.
 UNHEARD_OF = "return 1.0625 * (x @ self.weight.T)"
 
-
 # Two mistakes, which together look like a third one where they alone are told apart.
 TWO_IN_A_SCHEDULE = """
 def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters):
@@ -65,6 +64,14 @@ def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, c
         return min_learning_rate
     weight = (1 + math.cos(math.pi * it / cosine_cycle_iters)) / 2
     return min_learning_rate + (max_learning_rate - min_learning_rate) * weight
+"""
+# Two mistakes that meet in a test of both functions, which none of them explains alone.
+TWO_IN_MEMORY = """
+def storage_bytes(x):
+    return x.numel() * x.element_size()
+
+def unique_bytes(tensors):
+    return sum({id(x): x.untyped_storage().nbytes() for x in list(tensors)}.values())
 """
 
 
@@ -78,12 +85,16 @@ def graded(grader, root, tmp_path_factory):
     for module, right, wrong in [
         ("linear", "return x @ self.weight.T", UNHEARD_OF),
         ("precision", "info.smallest_normal * info.eps", "info.tiny"),
+        ("tensor_memory", "def shares_storage(", f"{TWO_IN_MEMORY}\ndef shares_storage("),
     ]:
         source = (root / f"grader/solutions/reference/{module}.py").read_text()
         assert right in source
         (folder / f"assignment/{module}.py").write_text(source.replace(right, wrong))
     out = tmp_path_factory.mktemp("result") / "result.json"
-    only = [f"--only={name}" for name in ("adamw", "linear", "lr_schedule", "precision")]
+    only = [
+        f"--only={name}"
+        for name in ("adamw", "linear", "lr_schedule", "precision", "tensor_memory")
+    ]
     done = grader("grade", folder, *only, "--json", out)
     assert done.returncode == 0, done.stderr
     return {problem.id: problem for problem in json_report.parse(out.read_text()).problems}
@@ -113,6 +124,15 @@ def test_each_failure_has_the_name_of_its_cause(graded, problem, names):
     says = {m.name: m.says for m in mistakes.load(COURSE.hidden, problem)}
     failed = [test for test in graded[problem].tests if test.status == "failed"]
     assert [test.mistake for test in failed] == [says[name] for name in names]
+
+
+@pytest.mark.slow
+def test_two_mistakes_that_meet_in_a_test_give_no_third_name(graded):
+    says = {m.name: m.says for m in mistakes.load(COURSE.hidden, "tensor_memory")}
+    names = says["elements_shown_for_storage"], says["unique_by_identity"]
+    failed = [test for test in graded["tensor_memory"].tests if test.status == "failed"]
+    assert len(failed) == 3
+    assert [test.id for test in failed if not any(name in test.mistake for name in names)] == []
 
 
 @pytest.mark.slow
