@@ -57,7 +57,7 @@ def sources(path: Path) -> dict[str, bytes]:
     """
     if path.is_dir():
         return _sources(path)
-    with Readers(_read, 1) as readers:
+    with Readers[Path, dict[str, bytes] | str](_read, 1) as readers:
         (found,) = readers.each([path])
     if isinstance(found, (str, Unread)):
         raise SubmissionRefused(found if isinstance(found, str) else f"{path} {found.reason}")

@@ -74,7 +74,7 @@ def works_of(
     """
     if not jobs:
         return _works(submissions, lambda texts: [code_of(text) for text in texts], progress)
-    with Readers(code_of, jobs) as readers:
+    with Readers[bytes, Code](code_of, jobs) as readers:
         return _works(submissions, readers.each, progress)
 
 

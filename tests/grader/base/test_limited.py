@@ -23,10 +23,10 @@ def read(text):
 
 
 BAD = {
-    "loop": "took more than 0.5 s",
+    "loop": "takes more than 0.5 seconds of processor time",
     "crash": "ended the process that read it (SIGSEGV)",
     "exit": "ended the process that read it (code 7)",
-    "fill": "takes more than 1024 MiB",
+    "fill": "takes more than 1024 MiB of memory",
     "raise": "cannot be read: KeyError: 'raise'",
 }
 
