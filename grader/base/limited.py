@@ -5,9 +5,7 @@ for a text that was written for it. Whatever happens to the process of a text, t
 Each process is a new interpreter that imports only what its reading needs.
 """
 
-import importlib
 import os
-import pickle
 import resource
 import signal
 import subprocess
@@ -20,6 +18,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, NoReturn, Self, TypeVar
 
+import msgspec
+
 import grader
 from grader.base import limits
 from grader.base.errors import MachineFault
@@ -29,8 +29,8 @@ SECONDS = 10.0  # of CPU time for each text
 MEMORY_BYTES = 2**30  # that a process may map for a text, in addition to what it has before it
 KEPT_BYTES = 2**27  # of memory: a process that has grown by more reads no other text
 START = (
-    "import sys; sys.path += sys.argv[6:]; from grader.base.limited import serve; "
-    "serve(*sys.argv[1:6])"
+    "import sys; sys.path += sys.argv[5:]; from {module} import {name} as read; "
+    "from grader.base.limited import serve; serve(read, *sys.argv[1:5])"
 )
 NO_MEMORY = 3  # the exit code of a process whose memory was not enough
 
@@ -48,12 +48,12 @@ class Unread(NamedTuple):
 class _Process:
     """A process that reads one text after the other, and the connection to it."""
 
-    def __init__(self, *what: object) -> None:
+    def __init__(self, start: str, *limits: float) -> None:
         self.connection, theirs = Pipe()
         with theirs:
-            words = [theirs.fileno(), *what, *_folders()]
+            words = [theirs.fileno(), *limits, *_folders()]
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", START, *map(str, words)],
+                [sys.executable, "-I", "-S", "-c", start, *map(str, words)],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 process_group=0,  # Ctrl-C is for the command, which then ends it
@@ -83,23 +83,25 @@ class Readers(Generic[Given, Found]):
         seconds: The CPU time for each text.
         memory_bytes: The memory for each text.
         wait_seconds: How long to wait for each text, by an ordinary clock; 0 for any time.
-        loads: How to load what `read` returns, if that is bytes; by default, it is pickled.
+        kind: The type of what `read` returns. Only plain data of this type comes from a process
+            that has read hostile bytes.
     """
 
     def __init__(
         self,
-        read: Callable[[Given], object],
+        read: Callable[[Given], Found | Unread],
         jobs: int,
         *,
         seconds: float = SECONDS,
         memory_bytes: int = MEMORY_BYTES,
         wait_seconds: float = 0,
-        loads: Callable[[memoryview], Found | Unread] = pickle.loads,
+        kind: Any,
     ) -> None:
-        self._what = f"{read.__module__}:{read.__name__}", seconds, memory_bytes, wait_seconds
+        self._start = START.format(module=read.__module__, name=read.__name__)
+        self._limits = seconds, memory_bytes, wait_seconds
         self._jobs = jobs
-        self._loads = loads
-        self._idle = [_Process(*self._what)]
+        self._decoder = msgspec.msgpack.Decoder(kind)
+        self._idle = [self._started()]
         self._busy: dict[Connection, tuple[_Process, int]] = {}
 
     def __enter__(self) -> Self:
@@ -120,7 +122,7 @@ class Readers(Generic[Given, Found]):
         waiting = deque(enumerate(texts))
         while waiting or self._busy:
             while waiting and len(self._busy) < self._jobs:
-                one = self._idle.pop() if self._idle else _Process(*self._what)
+                one = self._idle.pop() if self._idle else self._started()
                 number, text = waiting.popleft()
                 self._busy[one.connection] = one, number
                 with suppress(OSError):  # a process that has died is seen below
@@ -132,6 +134,9 @@ class Readers(Generic[Given, Found]):
                     del self._busy[connection]
                     found[number] = result
         return [found[number] for number in range(len(texts))]
+
+    def _started(self) -> _Process:
+        return _Process(self._start, *self._limits)
 
     def _heard(self, one: _Process) -> Found | Unread | None:
         """What a process found, or its end means; None if it is only ready now."""
@@ -151,10 +156,13 @@ class Readers(Generic[Given, Found]):
             one.ended()
         else:
             self._idle.append(one)
-        return Unread(str(heard[2:], "utf-8")) if heard[1] else self._loads(heard[2:])
+        if heard[1]:
+            return Unread(str(heard[2:], "utf-8"))
+        found: Found = self._decoder.decode(heard[2:])
+        return found
 
     def _why(self, code: int) -> Unread:
-        _, seconds, memory_bytes, wait_seconds = self._what
+        seconds, memory_bytes, wait_seconds = self._limits
         if code == -signal.SIGPROF:
             return Unread(f"takes more than {seconds:g} seconds of processor time", is_limit=True)
         if code == NO_MEMORY:
@@ -169,11 +177,13 @@ class Readers(Generic[Given, Found]):
 
 
 def serve(
-    descriptor: str, function: str, seconds: str, memory_bytes: str, wait_seconds: str
+    read: Callable[[Any], object],
+    descriptor: str,
+    seconds: str,
+    memory_bytes: str,
+    wait_seconds: str,
 ) -> NoReturn:
     """Read texts until the other side closes the connection, or ends."""
-    module, _, name = function.partition(":")
-    read = getattr(importlib.import_module(module), name)
     for number in (signal.SIGPROF, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
     limits.lower(resource.RLIMIT_CORE, 0)
@@ -201,8 +211,10 @@ def _answer(read: Callable[[Any], object], text: object) -> bytes:
     """What was found, after a 0, or the reason why nothing was, after a 1."""
     try:
         found = read(text)
-        return b"\0" + (found if isinstance(found, bytes) else pickle.dumps(found))
+        if not isinstance(found, Unread):
+            return b"\0" + msgspec.msgpack.encode(found)
     except MemoryError:
         os._exit(NO_MEMORY)
     except Exception as e:  # a mistake of ours, which must not end the reading of a class
-        return b"\1" + one_line(f"cannot be read: {type(e).__name__}: {e}", 300).encode()
+        found = Unread(one_line(f"cannot be read: {type(e).__name__}: {e}", 300))
+    return b"\1" + found.reason.encode()

@@ -7,8 +7,6 @@ submission.
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
 from grader.base.errors import GraderFault, SubmissionRefused
 from grader.base.limited import Readers
 from grader.submission import submissions
@@ -25,15 +23,13 @@ class SubmissionReader(Readers[Request, Submission | str]):
     """Reads submissions one after the other; use it in a `with` block."""
 
     def __init__(self) -> None:
-        # Not pickled: what comes from a process that has read hostile bytes has this type.
-        loads = msgspec.msgpack.Decoder(Submission | str).decode
         super().__init__(
             read,
             jobs=1,
             seconds=CPU_SECONDS,
             memory_bytes=MEMORY_BYTES,
             wait_seconds=WAIT_SECONDS,
-            loads=loads,
+            kind=Submission | str,
         )
 
     def read(
@@ -61,12 +57,10 @@ class SubmissionReader(Readers[Request, Submission | str]):
         raise GraderFault(f"the submission {found.reason}")
 
 
-def read(request: Request) -> bytes:
+def read(request: Request) -> Submission | str:
     """In the process of its own: a submission, or why it is refused."""
     path, accepted, parts, follow = request
-    answer: Submission | str
     try:
-        answer = submissions.read(path, accepted, parts=parts, follow=follow)
+        return submissions.read(path, accepted, parts=parts, follow=follow)
     except SubmissionRefused as e:  # whose text may quote a path that is not UTF-8
-        answer = str(e).encode(errors="backslashreplace").decode()
-    return msgspec.msgpack.encode(answer)
+        return str(e).encode(errors="backslashreplace").decode()

@@ -128,7 +128,7 @@ def test_how_a_server_ends_says_whose_fault_it_is(ends, wait, error, said, tmp_p
         "    return was(path, accepted, parts=parts)\n"
         "submissions.read = read\n"
     )
-    start = limited.START.replace("from grader", f"exec({changed!r}); from grader", 1)
+    start = limited.START.replace("from {", f"exec({changed!r}); from {{", 1)
     monkeypatch.setattr(limited, "START", start)
     monkeypatch.setattr(reader, "CPU_SECONDS", 1)
     monkeypatch.setattr(reader, "WAIT_SECONDS", wait)
