@@ -19,6 +19,7 @@ ARCHIVES = (".zip", ".tar.gz", ".tgz")
 # Folders of other people's code, and of none.
 SKIPPED = {"__pycache__", "node_modules", "site-packages", "venv", "env"}
 MAX_FILES = 2_000  # of one work
+Read = dict[str, bytes] | str  # the Python files of a work, or why it cannot be read
 
 
 def works_in(folder: Path) -> list[Path]:
@@ -57,15 +58,15 @@ def sources(path: Path) -> dict[str, bytes]:
     """
     if path.is_dir():
         return _sources(path)
-    with Readers(_read, 1) as readers:
+    with Readers[Path, Read](_read, 1, kind=Read) as readers:
         (found,) = readers.each([path])
     if isinstance(found, (str, Unread)):
         raise SubmissionRefused(found if isinstance(found, str) else f"{path} {found.reason}")
     return found
 
 
-def _read(path: Path) -> dict[str, bytes] | str:
-    """The Python files of an archive, or why it cannot be read."""
+def _read(path: Path) -> Read:
+    """Read an archive, in a process of its own."""
     try:
         return _sources(path)
     except SubmissionRefused as e:
