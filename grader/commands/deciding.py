@@ -44,28 +44,24 @@ def override(
     book: BookOption,
     student: StudentId = "",
     reason: Reason = "",
-    points: Annotated[float | None, option("--points", "The points to give.", min=0)] = None,
-    problem: Annotated[
-        str, option("--problem", "Give the points for this problem, not as the total.")
-    ] = "",
-    remove: Annotated[
-        bool, option("--remove", "Withdraw the points that an override gave.")
-    ] = False,
-    rows: Annotated[
-        Path | None,
-        option(
-            "--from",
-            "Give points to several students: columns student, points, problem, reason.",
-            "FILE.csv",
-        ),
-    ] = None,
+    points: Annotated[float | None, option("--points", min=0)] = None,
+    problem: Annotated[str, option("--problem")] = "",
+    remove: Annotated[bool, option("--remove")] = False,
+    rows: Annotated[Path | None, option("--from FILE.csv")] = None,
     apply: Apply = False,
     anyway: Anyway = False,
     by: Who = "",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
-    """Give students points by hand; the grader's own result is kept."""
+    """Give students points by hand; the grader's own result is kept.
+
+    Args:
+        points: The points to give.
+        problem: Give the points for this problem, not as the total.
+        remove: Withdraw the points that an override gave.
+        rows: Give points to several students: columns student, points, problem, reason.
+    """
     _require_one("override", {"STUDENT": student, "--from": rows})
     if rows and (points is not None or problem or remove):
         raise UsageError(
@@ -100,27 +96,22 @@ def override(
 def extend(
     book: BookOption,
     student: StudentId = "",
-    until: Annotated[
-        str, option("--until", "The new deadline: 2026-10-05T23:59:00-07:00, or a day.")
-    ] = "",
+    until: Annotated[str, option("--until")] = "",
     reason: Reason = "",
-    section: Annotated[
-        str, option("--section", "Extend the deadline of everybody in this section.")
-    ] = "",
-    rows: Annotated[
-        Path | None,
-        option(
-            "--from",
-            "Extend several students' deadlines: columns student, until, reason.",
-            "FILE.csv",
-        ),
-    ] = None,
+    section: Annotated[str, option("--section")] = "",
+    rows: Annotated[Path | None, option("--from FILE.csv")] = None,
     apply: Apply = False,
     by: Who = "",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
-    """Give students a later deadline."""
+    """Give students a later deadline.
+
+    Args:
+        until: The new deadline: 2026-10-05T23:59:00-07:00, or a day.
+        section: Extend the deadline of everybody in this section.
+        rows: Extend several students' deadlines: columns student, until, reason.
+    """
     _require_one("extend", {"STUDENT": student, "--section": section, "--from": rows})
     options = "--until, or --from with a column until"
     require_one_of_two("extend", options, bool(until), bool(rows))
@@ -200,7 +191,7 @@ def _require_points(points: float | None) -> None:
 def merge_students(
     student: StudentId,
     book: BookOption,
-    into: Annotated[str, option("--into", "The entry that is the same student.", "OTHER")] = "",
+    into: Annotated[str, option("--into OTHER")] = "",
     reason: Why = "",
     undo: Undo = False,
     by: Who = "",
@@ -210,6 +201,9 @@ def merge_students(
     """Make two entries of a gradebook one student, with all attempts and decisions of both.
 
     What the first entry gets later, such as the next file with its name, is the student's, too.
+
+    Args:
+        into: The entry that is the same student.
     """
     require_one_of_two("merge-students", "either --into OTHER or --undo", bool(into), undo)
     with class_of(book, course_folder, rules_file, writes=True) as whole:
@@ -238,15 +232,20 @@ def merge_students(
 def rename_student(
     student: StudentId,
     book: BookOption,
-    new_id: Annotated[str, option("--id", "The new id.", "ID")] = "",
-    name: Annotated[str, option("--name", "The new name.")] = "",
+    new_id: Annotated[str, option("--id ID")] = "",
+    name: Annotated[str, option("--name")] = "",
     reason: Why = "",
     undo: Undo = False,
     by: Who = "",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
-    """Give a student another id or name; files with the former id are still the student's."""
+    """Give a student another id or name; files with the former id are still the student's.
+
+    Args:
+        new_id: The new id.
+        name: The new name.
+    """
     options = "--id or --name, or else --undo"
     require_one_of_two("rename-student", options, bool(new_id or name), undo)
     with class_of(book, course_folder, rules_file, writes=True) as whole:
@@ -346,19 +345,23 @@ def _require_free(book: Gradebook, who: str, new_id: str) -> None:
 def comment(
     student: StudentId,
     book: BookOption,
-    text: Annotated[str, option("--text", "The comment.")] = "",
-    again: Annotated[str, option("--again", "Use the comment of this name again.", "NAME")] = "",
-    name: Annotated[str, option("--name", "A name for the comment, for --again later.")] = "",
-    problem: Annotated[
-        str, option("--problem", "The problem it is about (default: the submission).")
-    ] = "",
-    remove: Annotated[
-        int | None, option("--remove", "Withdraw the comment of this number.", min=1)
-    ] = None,
+    text: Annotated[str, option("--text")] = "",
+    again: Annotated[str, option("--again NAME")] = "",
+    name: Annotated[str, option("--name")] = "",
+    problem: Annotated[str, option("--problem")] = "",
+    remove: Annotated[int | None, option("--remove", min=1)] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
-    """Write a comment into a student's reports, or use one again that was written before."""
+    """Write a comment into a student's reports, or use one again that was written before.
+
+    Args:
+        text: The comment.
+        again: Use the comment of this name again.
+        name: A name for the comment, for --again later.
+        problem: The problem it is about (default: the submission).
+        remove: Withdraw the comment of this number.
+    """
     if sum([bool(text), bool(again), remove is not None]) != 1:
         raise UsageError("comment: expected one of --text, --again and --remove, with a value")
     if name and not text:
@@ -401,18 +404,22 @@ def _line(text: str, option: str) -> str:
 def request(
     student: StudentId,
     book: BookOption,
-    problem: Annotated[str, option("--problem", "The problem of the test.")],
-    test: Annotated[str, option("--test", "The test, as the report names it.")],
-    text: Annotated[str, option("--text", "What the student says.")],
-    attempt: Annotated[
-        int | None, option("--attempt", "The attempt (default: the one that counts).", min=1)
-    ] = None,
+    problem: Annotated[str, option("--problem")],
+    test: Annotated[str, option("--test")],
+    text: Annotated[str, option("--text")],
+    attempt: Annotated[int | None, option("--attempt", min=1)] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Store a student's regrade request, together with how the test ended.
 
     `grader status` lists open requests, and `grader answer` answers them.
+
+    Args:
+        problem: The problem of the test.
+        test: The test, as the report names it.
+        text: What the student says.
+        attempt: The attempt (default: the one that counts).
     """
     said = _line(text, "--text")
     with class_of(book, course_folder, rules_file, writes=True) as whole:
@@ -456,20 +463,25 @@ def _evidence(book: Gradebook, attempt: Attempt, problem: str, test: str) -> tup
 
 @app.command()
 def answer(
-    number: Annotated[int, argument("The number of the regrade request.", "REQUEST", min=1)],
+    number: Annotated[int, argument("REQUEST", min=1)],
     book: BookOption,
-    reason: Annotated[str, option("--reason", "The reason, which the student's report contains.")],
-    accept: Annotated[bool, option("--accept", "Accept the request.")] = False,
-    refuse: Annotated[bool, option("--refuse", "Refuse the request.")] = False,
-    points: Annotated[
-        float | None, option("--points", "With --accept: the points for the problem.", min=0)
-    ] = None,
+    reason: Annotated[str, option("--reason")],
+    accept: Annotated[bool, option("--accept")] = False,
+    refuse: Annotated[bool, option("--refuse")] = False,
+    points: Annotated[float | None, option("--points", min=0)] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Answer a regrade request; the student's reports contain the answer and the reason.
 
     Accept it with points, or correct the test and run `grader regrade`. The last answer counts.
+
+    Args:
+        number: The number of the regrade request.
+        reason: The reason, which the student's report contains.
+        accept: Accept the request.
+        refuse: Refuse the request.
+        points: With --accept: the points for the problem.
     """
     require_one_of_two("answer", "either --accept or --refuse", accept, refuse)
     if refuse and points is not None:

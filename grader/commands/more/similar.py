@@ -46,30 +46,10 @@ class _Cohort:
 @app.command()
 def similar(
     book: Book,
-    against: Annotated[
-        list[Path] | None,
-        option(
-            "--against",
-            "Also compare the class with a former class's gradebook, or with a folder that "
-            "has a folder, archive or .py file for each former student or public "
-            "repository. May be given several times.",
-            "FOLDER|GRADEBOOK",
-        ),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        option("--html", "Write web pages that compare each pair.", "DIR"),
-        Writes("html"),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        option(
-            "--threshold",
-            "The least unusual code that a pair shares, as a number of expressions (default: 25).",
-            min=0.0,
-        ),
-    ] = None,
-    top: Annotated[int, option("--top", "How many pairs to show of each comparison.", min=1)] = 100,
+    against: Annotated[list[Path] | None, option("--against FOLDER|GRADEBOOK")] = None,
+    html: Annotated[Path | None, option("--html DIR"), Writes("html")] = None,
+    threshold: Annotated[float | None, option("--threshold", min=0.0)] = None,
+    top: Annotated[int, option("--top", min=1)] = 100,
     jobs: Jobs = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
@@ -79,6 +59,15 @@ def similar(
     Renaming, reformatting, reordering, annotations and dead code do not hide a copy. Code that the
     course provides, and code that more than a tenth of the class or of a former class shares, does
     not count. Files that are not Python are named.
+
+    Args:
+        against: Also compare the class with a former class's gradebook, or with a folder that has a
+            folder, archive or .py file for each former student or public repository. May be given
+            several times.
+        html: Write web pages that compare each pair.
+        threshold: The least unusual code that a pair shares, as a number of expressions (default:
+            25).
+        top: How many pairs to show of each comparison.
     """
     course, rules = course_and_rules(course_folder, rules_file, book)
     from grader.similarity import pairs, report
