@@ -4,12 +4,13 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from grader.base import files
 from grader.base.errors import SubmissionRefused, UsageError
+from grader.base.limited import Readers
 from grader.base.outputs import Writes
 from grader.classroom import gradebook
 from grader.classroom.records import called
@@ -25,6 +26,9 @@ from kit.text import one_line
 if TYPE_CHECKING:
     from grader.similarity.pairs import Index, Pair, Work
     from grader.similarity.report import Section
+
+
+KEPT = 20  # submissions whose sources stay in memory while pages are written
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,8 @@ def _of_path(path: Path, book: Path, course: Course, stack: ExitStack) -> _Cohor
     if path.is_dir():
         works = corpus.works_in(path)
         named = [one_line(one.name, 100) + where for one in works]
-        sources = [partial(corpus.sources, one) for one in works]
+        readers = stack.enter_context(Readers(corpus.read, 1))
+        sources = [partial(corpus.sources, one, readers) for one in works]
         return _Cohort(title, list(map(_Compared, named, sources)))
     if not path.exists():
         raise UsageError(f"--against {path}: there is no such folder or gradebook")
@@ -172,11 +177,12 @@ def _write_pairs(
     files.make_folder(folder)
     links: dict["Pair", str] = {}
     names = [one.name for one in every]
+    sources = lru_cache(KEPT)(lambda number: every[number].sources())
     for pair in (pair for section in sections for pair in section.pairs):
         links[pair] = f"pair-{len(links) + 1}.html"
         one, other = pair.one, pair.other
         page = report.side_by_side(
-            pair, names, (works[one], works[other]), (every[one].sources(), every[other].sources()),
+            pair, names, (works[one], works[other]), (sources(one), sources(other)),
             pairs.shared(index, pair),
         )  # fmt: skip
         files.write(folder / links[pair], page.encode("utf-8", "replace"))
