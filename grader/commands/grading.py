@@ -206,13 +206,6 @@ def validate(
         bool,
         option("--light", "Only what costs the author nothing: no known mistakes, no reasons."),
     ] = False,
-    digests: Annotated[
-        bool,
-        option(
-            "--digests",
-            "Only write into known mistakes which text of its stub each one contradicts.",
-        ),
-    ] = False,
     jobs: Annotated[
         int | None, option("--jobs", "Number of processes (default: one per processor).", min=1)
     ] = None,
@@ -242,10 +235,6 @@ def validate(
     from grader.proof import validate as proof
     from grader.sandbox.pool import usual_jobs
 
-    if digests:
-        wrote = proof.write_digests(course, problems)
-        files.say("".join(f"wrote {path}\n" for path in wrote) or "all digests are there\n")
-        return
     how = proof.How(device=device, seeds=seeds, mutants=with_mutants, quick=quick, draft=draft)
     how = replace(how, light=light, only_prices=prices)
     jobs = jobs or usual_jobs()
@@ -281,9 +270,7 @@ def _proof_in_words(found: Matrix, *, in_detail: bool, prices: bool) -> str:
     text = f"{table.get()}{matrix_report.summary(found)}\n"
     if found.is_light:
         return f"{text}{matrix_report.survivors(found)}"
-    if not in_detail:
-        return text
-    return f"{text}{matrix_report.needless(found)}{matrix_report.sentences(found)}"
+    return f"{text}{matrix_report.needless(found)}" if in_detail else text
 
 
 @app.command()
