@@ -192,7 +192,6 @@ def validate(
     draft: Annotated[bool, option("--draft")] = False,
     prices: Annotated[bool, option("--prices")] = False,
     light: Annotated[bool, option("--light")] = False,
-    digests: Annotated[bool, option("--digests")] = False,
     jobs: Annotated[int | None, option("--jobs", min=1)] = None,
     matrix: Annotated[Path | None, option("--matrix FILE"), Writes()] = None,
     folder: Folder = None,
@@ -210,7 +209,6 @@ def validate(
         draft: Skip the sandbox: twice as fast. Use it to write tests, not to prove them.
         prices: Only show what tests and known mistakes cost, by class of harm.
         light: Only what costs the author nothing: no known mistakes, no reasons.
-        digests: Only write into known mistakes which text of its stub each one contradicts.
         jobs: Number of processes (default: one per processor).
         matrix: Write the matrix: .json or .md.
     """
@@ -229,10 +227,6 @@ def validate(
     from grader.proof import validate as proof
     from grader.sandbox.pool import usual_jobs
 
-    if digests:
-        wrote = proof.write_digests(course, problems)
-        files.say("".join(f"wrote {path}\n" for path in wrote) or "all digests are there\n")
-        return
     how = proof.How(device=device, seeds=seeds, mutants=with_mutants, quick=quick, draft=draft)
     how = replace(how, light=light, only_prices=prices)
     jobs = jobs or usual_jobs()
@@ -268,9 +262,7 @@ def _proof_in_words(found: Matrix, *, in_detail: bool, prices: bool) -> str:
     text = f"{table.get()}{matrix_report.summary(found)}\n"
     if found.is_light:
         return f"{text}{matrix_report.survivors(found)}"
-    if not in_detail:
-        return text
-    return f"{text}{matrix_report.needless(found)}{matrix_report.sentences(found)}"
+    return f"{text}{matrix_report.needless(found)}" if in_detail else text
 
 
 @app.command()
