@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -124,14 +125,14 @@ def fly(
     print(
         f"{counted(steps, 'step')} of {each:.4g} FLOPs spend the budget of {budget:.3g}", flush=True
     )
-    model = _trained(root, recipe, steps, text)
+    model = _trained(recipe, steps, text)
     found = round(validation_loss(model, held_out), 4)
     if not math.isfinite(found):
         raise ValueError("the loss is not finite at the end: nothing is kept")
     return {"loss": found, **said}
 
 
-def _trained(root: Path, recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
+def _trained(recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
     """A model after so many steps of the given loop."""
     torch.manual_seed(int(recipe["seed"]))
     model = Chick(_size(recipe), _plain())
@@ -140,9 +141,6 @@ def _trained(root: Path, recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
         betas=(recipe["beta1"], recipe["beta2"]),
         weight_decay=recipe["decay"],
     )
-    log = root / FOLDER / "race.log"
-    log.parent.mkdir(exist_ok=True)
-    log.unlink(missing_ok=True)
     config = SimpleNamespace(
         steps=steps,
         batch_size=recipe["batch"],
@@ -153,11 +151,12 @@ def _trained(root: Path, recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
         warmup_steps=int(recipe["warmup"] * steps),
         max_grad_norm=recipe["clip"],
         seed=recipe["seed"],
-        log_path=str(log),
         checkpoint_path="",
     )
-    with Live(log, steps, _size(recipe).tokens, sys.stdout):
-        given.train(model, optimizer, text, config, _plain())
+    with tempfile.TemporaryDirectory() as folder:
+        config.log_path = Path(folder, "log")
+        with Live(config.log_path, steps, _size(recipe).tokens, sys.stdout):
+            given.train(model, optimizer, text, config, _plain())
     return model
 
 
