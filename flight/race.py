@@ -77,14 +77,13 @@ def main(root: Path, arguments: list[str]) -> int:
         if chosen.check:
             return check(root, chosen.check, BUDGET)
         recipe = {name: getattr(chosen, name) for name in NUMBERS}
-        entry = {"name": one_line(chosen.name, LONGEST), **fly(root, recipe, BUDGET)}
+        _keep(root, {"name": one_line(chosen.name, LONGEST), **fly(root, recipe, BUDGET)})
     except (submit.Refused, ValueError) as error:
         print(f"race: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\nstopped; nothing is kept")
         return 130
-    _keep(root, entry)
     return 0
 
 
@@ -187,13 +186,16 @@ def read(path: Path) -> dict[str, Any]:
     """
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
-    with suppress(OSError, ValueError, RecursionError, AttributeError):
-        entry = json.loads(path.read_bytes()[:10_000])
-        kinds = {"name": str, "loss": float, "text": str, "recipe": dict}
-        kinds |= dict.fromkeys(("steps", "flops", "budget"), int)
-        if {key: type(value) for key, value in entry.items()} == kinds:
+    with suppress(OSError, ValueError, RecursionError):
+        if _is_entry(entry := json.loads(path.read_bytes()[:10_000])):
             return dict(entry)
     raise ValueError(f"{path} is no entry: expected what `race` writes to assignment/{ENTRY}")
+
+
+def _is_entry(one: Any) -> bool:
+    kinds = {"name": str, "loss": float, "text": str, "recipe": dict}
+    kinds |= dict.fromkeys(("steps", "flops", "budget"), int)
+    return isinstance(one, dict) and {key: type(value) for key, value in one.items()} == kinds
 
 
 def wrong_in(recipe: Recipe) -> str:
@@ -277,8 +279,10 @@ def _keep(root: Path, entry: dict[str, Any]) -> None:
     """Show the table of this folder's entries; the best one of this text is handed in."""
     kept = root / FOLDER / "race.json"
     entries: list[dict[str, Any]] = []
-    with suppress(OSError, ValueError):
-        entries = list(json.loads(kept.read_text(encoding="utf-8")))
+    kept.parent.mkdir(exist_ok=True)
+    with suppress(OSError, ValueError, RecursionError, TypeError):
+        found = json.loads(kept.read_text(encoding="utf-8"))
+        entries = [one for one in found if _is_entry(one) and not wrong_in(one["recipe"])]
     entries.append(entry)
     entries.sort(key=lambda one: (one["text"] != entry["text"], one["loss"]))
     submit.write(kept, json.dumps(entries, indent=1).encode())
