@@ -6,6 +6,7 @@ change the hash of the suite. Without the file nothing is late, and the latest a
 
 import math
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, get_args
@@ -101,8 +102,10 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return max(usual, extension)
 
     def local(self, at: datetime) -> datetime:
-        """The same time in the course's zone; without one, as it is."""
-        return at.astimezone(ZoneInfo(self.time_zone)) if self.time_zone else at
+        """The same time in the course's zone; without one, or beyond Python's years, as it is."""
+        with suppress(OverflowError):
+            return at.astimezone(ZoneInfo(self.time_zone)) if self.time_zone else at
+        return at
 
     def days_begun(self, submitted_at: datetime | None, deadline: datetime | None) -> int:
         """The days that have begun since the deadline; 0 in the grace period."""

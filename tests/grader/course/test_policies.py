@@ -105,6 +105,17 @@ def test_a_time_without_a_zone_is_named():
             policies.when(text, what="--until")
 
 
+def test_a_time_that_no_zone_can_have_is_early_or_late():
+    """A platform's file may have any; whoever reads folders refuses such times before."""
+    rules = policies.Policy(time_zone="Asia/Tokyo")
+    last = datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
+    assert rules.days_begun(last, DUE) > 2_000_000
+    assert (
+        policies.Policy(time_zone="America/Lima").days_begun(datetime.min.replace(tzinfo=UTC), DUE)
+        == 0
+    )
+
+
 def test_a_deadline_in_a_named_zone(tmp_path):
     """It gets the offset of its day; one with an offset keeps it."""
     path = tmp_path / "policy.toml"
