@@ -184,7 +184,7 @@ def _directive(opened: re.Match[str], body: list[str], where: str) -> Iterator[s
             yield f"*Calculator in {where} of the handout: {formulas.load()[argument].title}.*"
         case "quiz":
             yield (
-                f"*{quizzes.QUIZZES[argument][0]}, in {where} of the handout: "
+                f"*{quizzes.title(argument)}, in {where} of the handout: "
                 "`!python -m assignment bet` in a cell asks it here.*"
             )
         case _:
