@@ -127,12 +127,15 @@ def test_the_peak_of_a_step_is_the_formulas(recipe, projections):
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("segments", [0, 3])
-def test_an_embedding_of_its_own_takes_only_weights_gradients_and_moments(recipe, segments):
+@pytest.mark.parametrize(("vocabulary", "segments"), [(2048, 0), (2048, 3), (16, 3)])
+def test_an_embedding_of_its_own_takes_only_weights_gradients_and_moments(
+    recipe, vocabulary, segments
+):
     """It is looked up, not multiplied, so autocast makes no copy of it."""
-    sizes, recipe = config(), RECIPES[recipe]
+    sizes, recipe = config(vocab_size=vocabulary), RECIPES[recipe]
     tied = micro_batch.peak(sizes, SEQUENCES, recipe, segments=segments)
-    sizes = config(tied_embeddings=False)
+    assert (tied.logits == 0) == (vocabulary == 16), "the peak is that of a segment"
+    sizes = replace(sizes, tied_embeddings=False)
     more = micro_batch.peak(sizes, SEQUENCES, recipe, segments=segments)
     added, bytes_each = sizes.vocab_size * sizes.d_model, recipe.parameter.itemsize
     assert more.weights - tied.weights == more.gradients - tied.gradients == added * bytes_each
@@ -140,7 +143,7 @@ def test_an_embedding_of_its_own_takes_only_weights_gradients_and_moments(recipe
     assert more[3:] == tied[3:]
 
 
-# Which moment is the peak, for a model of 8 layers: the size that makes it so.
+# Which moment is the peak, for a model of 8 layers or 2: the size that makes it so.
 MOMENTS = {
     "the loss": ({"vocab_size": 8192}, 16, 8),
     "the loss, long segments": ({"vocab_size": 8192}, 16, 2),
@@ -148,15 +151,19 @@ MOMENTS = {
     "a segment": ({"vocab_size": 64, "context_length": 256}, 8, 8),
     "a long segment": ({"vocab_size": 64, "context_length": 256}, 8, 2),
 }
+# The gradient of a matrix matters here, which autocast makes wider a little later.
+WIDE = {"a wide segment": ({"vocab_size": 64, "num_layers": 2, "d_ff": 4096}, 1, 2)}
 
 
-@pytest.mark.parametrize(("recipe", "moment"), every(2, product(RECIPES, MOMENTS)))
+@pytest.mark.parametrize(
+    ("recipe", "moment"), [*every(2, product(RECIPES, MOMENTS)), ("bfloat16 weights", *WIDE)]
+)
 def test_with_checkpoints_the_peak_is_the_largest_of_three_moments(recipe, moment):
     """To the byte where the loss is largest, and within 1 % where a segment is."""
-    changed, sequences, segments = MOMENTS[moment]
-    sizes, recipe = config(num_layers=8, **changed), RECIPES[recipe]
+    changed, sequences, segments = (MOMENTS | WIDE)[moment]
+    sizes, recipe = config(**{"num_layers": 8} | changed), RECIPES[recipe]
     parts = micro_batch.peak(sizes, sequences, recipe, segments=segments)
-    layers = 0 if parts.logits else 8 // segments
+    layers = 0 if parts.logits else sizes.num_layers // segments
     left_out = not_in_the_formula(sizes, recipe, sequences, layers)
     measured = step_peak(sizes, recipe, sequences, segments=segments)
     expected = parts.total - parts.moments + left_out
