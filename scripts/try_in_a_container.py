@@ -136,24 +136,13 @@ def _filter() -> bytes:
     this = seccomp.MACHINES[os.uname().machine]
     deny = seccomp._return(seccomp.ERRNO | errno.EPERM)
     allow = seccomp._return(seccomp.ALLOW)
+    new_namespaces = seccomp._when(seccomp.ANY_BIT, seccomp.NEW_NAMESPACES, deny)
     return b"".join(
         [
             seccomp._load(seccomp.NUMBER),
-            *(
-                seccomp._when(seccomp.EQUAL, this.denied[name], deny)
-                for name in DENIED_BY_DOCKER
-                if name in this.denied
-            ),
-            seccomp._when(
-                seccomp.EQUAL, this.clone3, seccomp._return(seccomp.ERRNO | errno.ENOSYS)
-            ),
-            seccomp._when(
-                seccomp.EQUAL,
-                this.clone,
-                seccomp._load(seccomp.FIRST_ARGUMENT)
-                + seccomp._when(seccomp.ANY_BIT, seccomp.NEW_NAMESPACES, deny)
-                + allow,
-            ),
+            *(this.at(name, deny) for name in DENIED_BY_DOCKER if name in this.calls),
+            this.at("clone3", seccomp._return(seccomp.ERRNO | errno.ENOSYS)),
+            this.at("clone", seccomp._load(seccomp.FIRST_ARGUMENT) + new_namespaces + allow),
             allow,
         ]
     )
