@@ -129,14 +129,9 @@ def test_the_course_itself_needs_no_compiler():
     assert not torch_compiler.is_needed_by(sources + stubs)
 
 
-@pytest.mark.parametrize("what", EAGER)
-def test_the_compiler_is_not_imported_for(is_imported, what):
-    assert is_imported[what] is False
-
-
-@pytest.mark.parametrize("what", COMPILED)
-def test_the_compiler_is_imported_for(is_imported, what):
-    assert is_imported[what] is True
+@pytest.mark.parametrize("what", EAGER | COMPILED)
+def test_the_compiler_is_imported_only_for_what_needs_it(is_imported, what):
+    assert is_imported[what] is (what in COMPILED)
 
 
 def test_a_compiler_that_has_been_imported_stays(monkeypatch):

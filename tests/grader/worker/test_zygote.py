@@ -1,6 +1,5 @@
 """What the zygote does before its first fork."""
 
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.grader.in_the_sandbox import (
     session,
     warm,
 )
+from tests.grader.processes import ran
 
 ROOT = Path(__file__).resolve().parents[3]
 # What every child does before it runs student code.
@@ -44,14 +44,8 @@ print(sorted(set(sys.modules) - before))
 @pytest.mark.slow
 def test_a_child_need_not_import_what_every_child_needs() -> None:
     """Each of a thousand children would otherwise import it anew."""
-    ran = subprocess.run(
-        [sys.executable, "-c", IN_A_NEW_INTERPRETER],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert (ran.stdout, ran.returncode) == ("[]\n", 0), ran.stderr
+    done = ran([sys.executable, "-c", IN_A_NEW_INTERPRETER], cwd=ROOT)
+    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
 
 
 IMPORTED = """
