@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from grader.base import judging_time
-from grader.base.errors import Status, raised
+from grader.base.errors import Raised, Status
 from grader.base.judging_time import JudgingTime, TookTooLong, stopped
 from grader.course import courses
 from grader.grading import blame
@@ -337,7 +337,7 @@ def test_a_file_that_is_not_written_is_named_without_its_folder():
     ],
 )
 def test_what_a_newer_python_has_is_told_with_the_graders_python(kind, text, labels):
-    fault = raised([kind, "Exception"], kind, text, "assignment/linear.py:3")
+    fault = Raised([kind, "Exception"], kind, text, "assignment/linear.py:3")
     verdict = verdict_on(fault, test="test_it", rule="", asked="", packages=["torch>=2.6"])
     assert [fact.label for fact in verdict.facts] == labels
     if "may import" in labels:
@@ -355,13 +355,13 @@ def test_what_a_newer_python_has_is_told_with_the_graders_python(kind, text, lab
     ],
 )
 def test_usual_words_of_torch_have_a_hint(text, hint):
-    fault = raised(["RuntimeError"], "RuntimeError", text, "assignment/linear.py:3")
+    fault = Raised(["RuntimeError"], "RuntimeError", text, "assignment/linear.py:3")
     told = verdict_on(fault, test="test_it", rule="", asked="f").hint
     assert told is None if hint is None else hint in told
 
 
 def test_a_right_call_that_fails_is_not_told_the_rule_of_a_wrong_one():
-    fault = raised(["ValueError"], "ValueError", "x", "assignment/linear.py:3")
+    fault = Raised(["ValueError"], "ValueError", "x", "assignment/linear.py:3")
     fault.right_call = "9 tokens"
     verdict = verdict_on(fault, test="test_it", rule="Too few tokens raise.", asked="f")
     assert (verdict.rule, verdict.facts[-1].text) == ("", "a valid one: 9 tokens")

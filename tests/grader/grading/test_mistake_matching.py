@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.utils._python_dispatch
 
-from grader.base.errors import StudentFault, raised
+from grader.base.errors import Raised, StudentFault
 from grader.course import courses
 from grader.grading import mistake_matching, recorded_cases
 from grader.grading.mistake_matching import Call, Case, Rehearsal, explained
@@ -343,14 +343,14 @@ def test_an_exception_tells_by_its_text(twice):
         ask_it(Rehearsal(twice[1][1], None, 0))
     (text,) = found.value.args
     for said, names in ((text, {"t": "weight_transposed"}), ("other words", {}), ("", {})):
-        error = raised(["RuntimeError", "Exception"], "RuntimeError", said, None)
+        error = Raised(["RuntimeError", "Exception"], "RuntimeError", said, None)
         calls = [Call(refuses, {}, raised="RuntimeError")]
         assert named(failed(None, ask_it, calls=calls, error=error)) == names
 
 
 def test_an_exception_beside_a_telling_answer_has_to_be_the_same(twice):
     """It points to a second mistake, which has no name."""
-    error = raised(["TypeError", "Exception"], "TypeError", "x", None)
+    error = Raised(["TypeError", "Exception"], "TypeError", "x", None)
     calls = [Call(probe, {"dtype": None}, raised="TypeError")]
     case = failed(None, test="u", calls=calls, error=error)
     assert named(failed(8), case) == {"t": "count_ties_twice"}
