@@ -93,7 +93,7 @@ def test_another_file_is_refused_in_one_sentence(tmp_path, rows, said):
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_names_are_printed_on_their_line(tmp_path, text):
-    safe = text.encode("utf-8", "replace").decode()
+    safe = text.encode("utf-8", "replace").decode().replace("\0", "")
     file = io.StringIO(newline="")
     csv.writer(file).writerow([safe, safe, f"s{safe}", "an@address", safe, "5"])
     rows = exported(tmp_path, file.getvalue().removesuffix("\r\n"))
