@@ -50,6 +50,7 @@ from grader.commands.options import (
     option,
 )
 from grader.commands.parameters import parameters_of
+from grader.commands.progress import advancing
 from grader.commands.reports import Export, Paths, reported, to_folders
 from grader.course import courses, policies
 from grader.course.courses import Course
@@ -246,8 +247,8 @@ def batch(
             [*assigned.missing, *(student for student, _ in assigned.attempts)],
             roster=students is not None,
         )
-        with display.reading() as show:
-            new = batches.add(opened, assigned.attempts, show, course)
+        with advancing("reading") as advance:
+            new = batches.add(opened, assigned.attempts, advance, course)
         for one in (*notes, *found.notes, *assigned.notes):
             note(one)
         print(
