@@ -42,7 +42,7 @@ STAFF = re.compile(
     r"(?i)teach|\bTA\b|TaEnrol|instructor|reader|grader|observer|designer|tutor|prof|lectur|assist"
     r"|staff|manager"
 )
-CANVAS_ROWS = "Canvas"  # a posting policy, the points possible, or a test student
+ADDED = "the platform"  # a posting policy, the points possible, or a test student
 # The first word of a row that a spreadsheet adds to a table.
 SUMS = ("total", "totals", "sum", "count", "mean", "average", "median", "minimum", "maximum")
 # What a spreadsheet makes of a long number, or of a formula that fails.
@@ -115,7 +115,7 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
         notes += [
             f"{counted(len(names), 'row')} of {kind} left out: {', '.join(names[:NAMED])}"
             for kind, names in left_out.items()
-            if kind != CANVAS_ROWS
+            if kind != ADDED
         ]
         notes += _doubles(found)
     return found
@@ -213,7 +213,7 @@ class _Columns:
             student.name == "Student, Test"
             or (not student.id and student.name.casefold() in ("", "points possible"))
         ):
-            return CANVAS_ROWS
+            return ADDED
         role = " ".join(v for name, v in student.columns.items() if _letters(name) in ROLE)
         if STAFF.search(role) and "student" not in role.casefold():
             return "staff"

@@ -16,7 +16,6 @@ from grader.classroom.intake.clones import warn_of_clones
 from grader.classroom.intake.folder_items import (
     EXPORT,
     GRADESCOPE,
-    METADATA,
     READABLE,
     REASONS,
     Download,
@@ -109,11 +108,11 @@ def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> list[str]:
         raise UsageError(
             f"{shown(item.path.parent)} is a single submission; pass the folder of the whole class"
         )
+    if not has_file(item.path, EXPORT):
+        return []
     return [
-        f"{item.name}/{name} is ignored: it is in one student's folder, and the student may have "
+        f"{item.name}/{EXPORT} is ignored: it is in one student's folder, and the student may have "
         "written it."
-        for name in (EXPORT, METADATA)
-        if has_file(item.path, name)
     ]
 
 
