@@ -196,7 +196,7 @@ class Live:
     def seconds(self) -> float | None:
         """The mean time of a step, without the first ones; None if too few have been seen."""
         later = [seen for seen in self.times if seen[0] >= self.times[0][0] + WARM_UP]
-        if len(later) < 2:
+        if not later or later[0][0] == later[-1][0]:
             return None
         (first, begin), (last, end) = later[0], later[-1]
         paused = self._between.paused if self._between else []

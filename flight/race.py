@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,14 +77,13 @@ def main(root: Path, arguments: list[str]) -> int:
         if chosen.check:
             return check(root, chosen.check, BUDGET)
         recipe = {name: getattr(chosen, name) for name in NUMBERS}
-        entry = {"name": one_line(chosen.name, LONGEST), **fly(root, recipe, BUDGET)}
+        _keep(root, {"name": one_line(chosen.name, LONGEST), **fly(root, recipe, BUDGET)})
     except (submit.Refused, ValueError) as error:
         print(f"race: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\nstopped; nothing is kept")
         return 130
-    _keep(root, entry)
     return 0
 
 
@@ -124,14 +124,14 @@ def fly(
     print(
         f"{counted(steps, 'step')} of {each:.4g} FLOPs spend the budget of {budget:.3g}", flush=True
     )
-    model = _trained(root, recipe, steps, text)
+    model = _trained(recipe, steps, text)
     found = round(validation_loss(model, held_out), 4)
     if not math.isfinite(found):
         raise ValueError("the loss is not finite at the end: nothing is kept")
     return {"loss": found, **said}
 
 
-def _trained(root: Path, recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
+def _trained(recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
     """A model after so many steps of the given loop."""
     torch.manual_seed(int(recipe["seed"]))
     model = Chick(_size(recipe), _plain())
@@ -140,9 +140,6 @@ def _trained(root: Path, recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
         betas=(recipe["beta1"], recipe["beta2"]),
         weight_decay=recipe["decay"],
     )
-    log = root / FOLDER / "race.log"
-    log.parent.mkdir(exist_ok=True)
-    log.unlink(missing_ok=True)
     config = SimpleNamespace(
         steps=steps,
         batch_size=recipe["batch"],
@@ -153,11 +150,12 @@ def _trained(root: Path, recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
         warmup_steps=int(recipe["warmup"] * steps),
         max_grad_norm=recipe["clip"],
         seed=recipe["seed"],
-        log_path=str(log),
         checkpoint_path="",
     )
-    with Live(log, steps, _size(recipe).tokens, sys.stdout):
-        given.train(model, optimizer, text, config, _plain())
+    with tempfile.TemporaryDirectory() as folder:
+        config.log_path = Path(folder, "log")
+        with Live(config.log_path, steps, _size(recipe).tokens, sys.stdout):
+            given.train(model, optimizer, text, config, _plain())
     return model
 
 
@@ -188,13 +186,16 @@ def read(path: Path) -> dict[str, Any]:
     """
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
-    with suppress(OSError, ValueError, RecursionError, AttributeError):
-        entry = json.loads(path.read_bytes()[:10_000])
-        kinds = {"name": str, "loss": float, "text": str, "recipe": dict}
-        kinds |= dict.fromkeys(("steps", "flops", "budget"), int)
-        if {key: type(value) for key, value in entry.items()} == kinds:
+    with suppress(OSError, ValueError, RecursionError):
+        if _is_entry(entry := json.loads(path.read_bytes()[:10_000])):
             return dict(entry)
     raise ValueError(f"{path} is no entry: expected what `race` writes to assignment/{ENTRY}")
+
+
+def _is_entry(one: Any) -> bool:
+    kinds = {"name": str, "loss": float, "text": str, "recipe": dict}
+    kinds |= dict.fromkeys(("steps", "flops", "budget"), int)
+    return isinstance(one, dict) and {key: type(value) for key, value in one.items()} == kinds
 
 
 def wrong_in(recipe: Recipe) -> str:
@@ -278,8 +279,10 @@ def _keep(root: Path, entry: dict[str, Any]) -> None:
     """Show the table of this folder's entries; the best one of this text is handed in."""
     kept = root / FOLDER / "race.json"
     entries: list[dict[str, Any]] = []
-    with suppress(OSError, ValueError):
-        entries = list(json.loads(kept.read_text(encoding="utf-8")))
+    kept.parent.mkdir(exist_ok=True)
+    with suppress(OSError, ValueError, RecursionError, TypeError):
+        found = json.loads(kept.read_text(encoding="utf-8"))
+        entries = [one for one in found if _is_entry(one) and not wrong_in(one["recipe"])]
     entries.append(entry)
     entries.sort(key=lambda one: (one["text"] != entry["text"], one["loss"]))
     submit.write(kept, json.dumps(entries, indent=1).encode())

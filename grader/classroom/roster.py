@@ -42,6 +42,9 @@ STAFF = re.compile(
     r"(?i)teach|\bTA\b|TaEnrol|instructor|reader|grader|observer|designer|tutor|prof|lectur|assist"
     r"|staff|manager"
 )
+CANVAS_ROWS = "Canvas"  # a posting policy, the points possible, or a test student
+# The first word of a row that a spreadsheet adds to a table.
+SUMS = ("total", "totals", "sum", "count", "mean", "average", "median", "minimum", "maximum")
 # What a spreadsheet makes of a long number, or of a formula that fails.
 DAMAGED = re.compile(r"\d([.,]\d+)?E\+\d+|\d[.,]\d+E\d+|#[A-Z0-9/]+[!?]?", re.IGNORECASE)
 KNOWN = {*ID, *NAME, *FIRST_NAME, *LAST_NAME, *EMAIL, *SECTION}
@@ -78,10 +81,9 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
             twice or not at all, or gives one that a spreadsheet has rounded.
     """
     header_line, header, rows = table(path)
-    staff: list[str] = []
     columns = _Columns(header, f"{_shown(path)}:{header_line}")
-    students: list[Student] = []
-    lines: dict[str, int] = {}
+    left_out = defaultdict[str, list[str]](list)
+    students: dict[str, tuple[Student, int]] = {}
     for line, row in rows:
         where = f"{_shown(path)}:{line}"
         cells = [" ".join(unicodedata.normalize("NFC", cell).split()) for cell in row]
@@ -89,13 +91,9 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
             raise UsageError(f"{where} has more cells than the header has columns")
         if [*map(_letters, cells)] == [*map(_letters, header)]:
             continue  # two rosters in one file
-        cells += [""] * (len(header) - len(cells))
-        student = columns.student(cells)
-        if columns.is_gradebook and _is_extra_row(student):
-            continue
-        role = " ".join(cells[i] for name, i in columns.others.items() if _letters(name) in ROLE)
-        if STAFF.search(role) and "student" not in role.casefold():
-            staff.append(one_line(student.name or student.id, 100))
+        student = columns.student(cells + [""] * (len(header) - len(cells)))
+        if kind := columns.kind_of(student):
+            left_out[kind].append(one_line(student.name or student.id or f"line {line}", 100))
             continue
         if not student.id:
             raise UsageError(f"{where} has no {columns.id_name}")
@@ -104,21 +102,23 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
                 f"{where}: a spreadsheet has damaged the id {one_line(student.id, 50)}: make its "
                 "column a text, or take the roster from where it was exported"
             )
-        if student.id in lines:
+        if student.id in students:
             raise UsageError(
                 f"{_shown(path)} has the id {one_line(student.id, 100)} twice, in lines "
-                f"{lines[student.id]} and {line}"
+                f"{students[student.id][1]} and {line}"
             )
-        lines[student.id] = line
-        students.append(student)
+        students[student.id] = student, line
     if not students:
         raise UsageError(f"{_shown(path)} has a header but no students")
+    found = [student for student, _ in students.values()]
     if notes is not None:
-        if staff:
-            some = ", ".join(staff[:NAMED])
-            notes.append(f"{counted(len(staff), 'row')} of staff left out: {some}")
-        notes += _doubles(students)
-    return students
+        notes += [
+            f"{counted(len(names), 'row')} of {kind} left out: {', '.join(names[:NAMED])}"
+            for kind, names in left_out.items()
+            if kind != CANVAS_ROWS
+        ]
+        notes += _doubles(found)
+    return found
 
 
 def _doubles(students: list[Student]) -> list[str]:
@@ -207,12 +207,18 @@ class _Columns:
             columns={name: cells[place] for name, place in self.others.items()},
         )
 
-
-def _is_extra_row(student: Student) -> bool:
-    """Whether a row of a gradebook is not a student: a posting policy or a test student."""
-    if student.name == "Student, Test":
-        return True
-    return not student.id and student.name.casefold() in ("", "points possible")
+    def kind_of(self, student: Student) -> str:
+        """What a row is that is no student's; empty for a student."""
+        if self.is_gradebook and (
+            student.name == "Student, Test"
+            or (not student.id and student.name.casefold() in ("", "points possible"))
+        ):
+            return CANVAS_ROWS
+        role = " ".join(v for name, v in student.columns.items() if _letters(name) in ROLE)
+        if STAFF.search(role) and "student" not in role.casefold():
+            return "staff"
+        is_sum = _letters(student.id or student.name) in SUMS
+        return "a sum" if is_sum and not (student.id and student.name) else ""
 
 
 def _letters(text: str) -> str:

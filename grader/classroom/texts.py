@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from grader.classroom import setups
 from grader.classroom.gradescope_scores import ScoreDifference
+from grader.classroom.intake.folder_items import FUTURE
 from grader.classroom.records import Standing, State, called
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts, why_it_counts
@@ -127,6 +129,11 @@ def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
         for text in sorted(sections - rules.deadlines.keys())
         for one in rules.deadlines.keys() - {"default"}
         if re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text, re.IGNORECASE)
+    ]
+    notes += [
+        f"the deadline {name} is on {at:%Y-%m-%d}, more than a year ahead: is its year right?"
+        for name, at in rules.deadlines.items()
+        if at > datetime.now(UTC) + FUTURE
     ]
     return [one_line(note, 200) for note in notes]
 

@@ -19,11 +19,13 @@ from grader.sandbox.levels import Isolation
 Choice = TypeVar("Choice", bound=str)
 
 
-def option(name: str, text: str, metavar: str | None = None, **more: Any) -> Any:
-    return typer.Option(name, help=text, metavar=metavar, **more)
+def option(name: str, text: str = "", **more: Any) -> Any:
+    """An option, such as `--roster FILE.csv`, and its help unless a docstring has it; see `App`."""
+    flag, _, metavar = name.partition(" ")
+    return typer.Option(flag, help=text, metavar=metavar or None, **more)
 
 
-def argument(text: str, metavar: str | None = None, **more: Any) -> Any:
+def argument(metavar: str | None = None, text: str = "", **more: Any) -> Any:
     return typer.Argument(help=text, metavar=metavar, **more)
 
 
@@ -35,9 +37,7 @@ app = App(
     pretty_exceptions_enable=False,
 )
 
-Only = Annotated[
-    list[str] | None, option("--only", "Only this problem; may be repeated.", "PROBLEM")
-]
+Only = Annotated[list[str] | None, option("--only PROBLEM", "Only this problem; may be repeated.")]
 Seed = Annotated[int, option("--seed", "Seed of the tests' random inputs.")]
 LevelOption = Annotated[
     str,
@@ -64,9 +64,8 @@ def _course_of_all(context: typer.Context, folder: Path | None) -> Path | None:
 Folder = Annotated[
     Path | None,
     option(
-        "--course",
+        "--course FOLDER",
         "The folder of another course (default: the course that comes with the grader).",
-        "FOLDER",
         callback=_course_of_all,
     ),
 ]
@@ -84,7 +83,7 @@ Annotations = Annotated[
 def _options_of_all_commands(
     context: typer.Context,
     course_folder: Annotated[
-        Path | None, option("--course", "The course, for any command.", "FOLDER")
+        Path | None, option("--course FOLDER", "The course, for any command.")
     ] = None,
     version: Annotated[bool, option("--version", "Print the version.")] = False,
 ) -> None:

@@ -64,15 +64,16 @@ class Calculator(SphinxDirective):
 
 
 class Quiz(SphinxDirective):
-    """`{quiz} name`: embeds a quiz of handout/site/quizzes.py in the page."""
+    """`{quiz} name`: embeds a quiz of handout/napkin.toml in the page."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Return the questions."""
         name = self.arguments[0]
-        if name not in quizzes.QUIZZES:
-            raise self.error(f"no quiz is called {name!r}; there are {', '.join(quizzes.QUIZZES)}")
+        if name not in quizzes.problems():
+            known = ", ".join(quizzes.problems())
+            raise self.error(f"no quiz is called {name!r}; there are {known}")
         return [nodes.raw("", quizzes.html(name), format="html")]
 
 

@@ -234,7 +234,7 @@ def test_a_layer_keeps_what_the_handout_says(fused):
     layer -= prediction.activation_bytes(TINY, 4, **given)
     recipe = TrainingRecipe(torch.float32, torch.float32, (torch.float32, torch.float32))
     tokens, heads, d = 4 * TINY.context_length, TINY.num_heads, TINY.d_model
-    expected = micro_batch.layer_bytes(TINY, tokens, recipe, fused_attention=fused, projections=3)
+    expected = micro_batch.layer_bytes(TINY, tokens, recipe, fused=fused, projections=3)
     left_out = 16 * tokens + 2 * 12 * d * d
     left_out += 4 * heads * tokens if fused else TINY.context_length**2
     on_a_gpu = 0 if fused else 4 * heads * TINY.context_length * tokens

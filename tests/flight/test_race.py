@@ -153,7 +153,7 @@ def test_what_is_no_recipe_is_refused(root, changed, told):
 
 
 def test_the_best_entry_is_handed_in(root, capsys, monkeypatch):
-    """A worse one, and a better one of another text, leave it; a broken file is no entry."""
+    """A worse one, and a better one of another text, leave it; what is broken is no entry."""
     monkeypatch.setattr(race, "BUDGET", BUDGET)
     options = [word for name, value in SMALL.items() for word in (f"--{name}", str(value))]
     assert race.main(root, [*options, "--rate", "1e-6", "--name", "a\nb"]) == 0
@@ -162,6 +162,7 @@ def test_the_best_entry_is_handed_in(root, capsys, monkeypatch):
     assert (best["name"], best["recipe"]) == ("a\\nb", {**RECIPE, "rate": 1e-6})
     table = json.loads((root / race.FOLDER / "race.json").read_text())
     table += [{**best, "loss": best["loss"] - 1, "text": "another"}]
+    table += [1, {"loss": 0.1}, {**best, "loss": 0.1, "recipe": {"seed": 1}}]
     (root / race.FOLDER / "race.json").write_text(json.dumps(table))
     assert race.main(root, options) == 0  # it learns what the validation text is not
     assert race.read(kept) == best

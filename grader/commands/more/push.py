@@ -36,56 +36,36 @@ from kit.text import counted, one_line
 
 @app.command()
 def push(
-    where: Annotated[str, argument("The system to push to: canvas.", "canvas")],
+    where: Annotated[str, argument("canvas")],
     book: Book,
-    assignment: Annotated[
-        str,
-        option(
-            "--assignment",
-            "The assignment's address, as the browser shows it (default: canvas_url of the "
-            "policy).",
-            "URL",
-        ),
-    ] = "",
-    apply: Annotated[
-        bool, option("--apply", "Push; without it, only show the difference.")
-    ] = False,
-    token_file: Annotated[
-        Path | None,
-        option(
-            "--token-file",
-            "The access token, in a file of mode 600 (default: $CANVAS_TOKEN).",
-            "FILE",
-        ),
-    ] = None,
-    link: Annotated[
-        str,
-        option(
-            "--link",
-            "Where the pages of `export --html` are published: a comment then has a link "
-            "instead of the report's text.",
-            "URL",
-        ),
-    ] = "",
-    no_comments: Annotated[bool, option("--no-comments", "Push the points only.")] = False,
-    late: Annotated[
-        str,
-        option(
-            "--late",
-            "If Canvas' late policy takes points, too: ours (Canvas is told that these "
-            "students are not late) or both (both penalties count).",
-        ),
-    ] = "",
-    overwrite: Annotated[
-        bool, option("--overwrite", "Replace points that were changed in Canvas since.")
-    ] = False,
-    verbose: Annotated[bool, option("--verbose", "List every change.")] = False,
+    assignment: Annotated[str, option("--assignment URL")] = "",
+    apply: Annotated[bool, option("--apply")] = False,
+    token_file: Annotated[Path | None, option("--token-file FILE")] = None,
+    link: Annotated[str, option("--link URL")] = "",
+    no_comments: Annotated[bool, option("--no-comments")] = False,
+    late: Annotated[str, option("--late")] = "",
+    overwrite: Annotated[bool, option("--overwrite")] = False,
+    verbose: Annotated[bool, option("--verbose")] = False,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Show how the grades in Canvas differ from ours; with --apply, push ours, with a comment.
 
     Run it again after an interruption: what Canvas has already is not sent again.
+
+    Args:
+        where: The system to push to: canvas.
+        assignment: The assignment's address, as the browser shows it (default: canvas_url of the
+            policy).
+        apply: Push; without it, only show the difference.
+        token_file: The access token, in a file of mode 600 (default: $CANVAS_TOKEN).
+        link: Where the pages of `export --html` are published: a comment then has a link instead of
+            the report's text.
+        no_comments: Push the points only.
+        late: If Canvas' late policy takes points, too: ours (Canvas is told that these students are
+            not late) or both (both penalties count).
+        overwrite: Replace points that were changed in Canvas since.
+        verbose: List every change.
     """
     one_of("push", where, "canvas")
     penalty: Late = one_of("--late", late, "ours", "both") if late else ""

@@ -136,6 +136,13 @@ def test_rows_of_staff_are_left_out_and_told(tmp_path, role):
     assert ["1 row of staff left out: Tom"] == notes
 
 
+def test_the_sum_of_a_table_is_no_student(tmp_path):
+    """Unless it has an id and a name."""
+    notes, path = [], roster(tmp_path, "id,name,hw1\n1,Ada,3\nsum,Sum Li,3\nTotal:,,6\n,Mean,3\n")
+    assert ["1", "sum"] == [one.id for one in read(path, notes)]
+    assert ["2 rows of a sum left out: Total:, Mean"] == notes
+
+
 def test_students_who_may_be_one_and_a_second_header_are_told_or_left_out(tmp_path):
     notes = []
     text = "ID,E-Mail\ns1,a@x\nid,e-mail\nS1,\n007,B@x\n7,c@x\n8,b@X\n9,\n"

@@ -306,7 +306,7 @@ class Chapter(Figures):
         ]
         assert 3 * FP32.itemsize == micro_batch.LOGIT
         fp32 = FP32.itemsize
-        self.gives(stream_bytes=micro_batch.stream_bytes(wren.RECIPE), part_checkpoint=checkpoints)
+        self.gives(stream_bytes=wren.RECIPE.parameter.itemsize, part_checkpoint=checkpoints)
         self.gives(copy_bytes=wren.PEAK.copies / wren.PARAMETERS, head_parts=(fp32, BF16.itemsize))
         self.gives(logit_parts=(fp32, fp32, fp32, micro_batch.LOGIT), held_logits=BF16.itemsize)
         self.gives(wren_units=per_unit(wren.RECIPE), float32_units=2 * per_unit(pure))

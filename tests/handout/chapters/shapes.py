@@ -85,7 +85,7 @@ class Chapter(Figures):
     def layer(self) -> None:
         """One token through one layer of Wren."""
         one, context = replace(wren.WREN, num_layers=1, vocab_size=1), wren.WREN.context_length
-        d, d_ff, bf16 = one.d_model, one.d_ff, micro_batch.BF16
+        d, d_ff, bf16 = one.d_model, one.d_ff, torch.bfloat16.itemsize
         parts = fc.transformer_forward_flops(one, 1, context)
         square, wide, back = f"{d:,} × {d:,}", f"{d:,} × {d_ff:,}", f"{d_ff:,} × {d:,}"
         rows = [
