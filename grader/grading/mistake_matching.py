@@ -1,12 +1,10 @@
 """Find the known mistake that explains a problem's failures, by testing our wrong solutions.
 
 A test calls the student's code until one of the answers is wrong. A wrong solution explains that
-failure if it gives the same answers to the same calls and fails with the same message. A mistake is
-reported if it explains everything observed about a function, and about the functions that it
-changes itself: if the student's code failed a test, the wrong solution fails it in the same way,
-and if the code passed, the wrong solution passes too.
-Real code has several mistakes. So a mistake that explains no whole function is still reported for
-each test that it explains, and two together for tests that fail in this way only with both.
+failure if it gives the same answers to the same calls and fails with the same message. Real code
+has several mistakes, so a mistake is reported for each test that it explains, if it passes all
+tests that the student's code passed. Of several that explain a test, those that explain most tests
+count; two together count for tests that fail in this way only with both.
 An exception is evidence if its text is the same, too, as that of one raised by a library.
 If two mistakes explain it, the report names both; if more do, it names none. Repeating a test with
 a wrong solution is called a rehearsal. It runs in the trusted process, on our own solutions; it
@@ -185,77 +183,25 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
     if not solutions:
         return {}
     passed = [case for case in cases if case.failure is None and case.can_be_rehearsed]
-    reference = course.reference_of(problem)
     with _undisturbed():
-        found, are_vague = _by_function(problem, reference, solutions, failed, passed)
-        found |= _following(reference, solutions, failed, found)
-        left = [c for c in failed if c.test not in found and c.function not in are_vague]
-        if left:
-            found |= _by_test(problem, reference, solutions, failed, left, passed)
-    return found
-
-
-def _by_function(
-    problem: Problem, reference: str, solutions: list[Wrong], failed: list[Case], passed: list[Case]
-) -> tuple[dict[Any, Mistake], set[str]]:
-    """The mistakes that explain everything about a function; the functions that many explain."""
-    found: dict[Any, Mistake] = {}
-    are_vague = set[str]()
-    for function in dict.fromkeys(c.function for c in failed if c.function in problem.functions):
-        # a failure whose function is unknown may belong to this function too.
-        of_function = [case for case in failed if case.function in (function, "")]
-        if not of_function[0].tells:
-            continue
-        agreeing = [
-            mistake
-            for mistake, package in solutions
-            if mistake.reaches([function], reference)
-            and _explains(package, of_function, passed)
-            # a mistake in a function that this one calls shows in that function's tests, too.
-            and all(
-                _likeness(package, [case])
-                for case in failed
-                if case not in of_function and mistake.is_in(case.function, reference)
-            )
-        ]
-        if 1 <= len(agreeing) <= MOST_NAMED:
-            found |= {case.test: _either(agreeing) for case in of_function}
-        elif agreeing:
-            are_vague.add(function)
-    return found, are_vague
-
-
-def _following(
-    reference: str, solutions: list[Wrong], failed: list[Case], found: dict[Any, Mistake]
-) -> dict[Any, Mistake]:
-    """The mistakes named for a function that also fail the tests of those that call it.
-
-    Alone, such a test may say too little, as one of a bool does.
-    """
-    tests = {c.test: [o for o in failed if o.test is c.test] for c in failed if c.test not in found}
-    return {
-        test: mistake
-        for mistake, package in solutions
-        if mistake in found.values()
-        for test, runs in tests.items()
-        if all(case.function and mistake.reaches([case.function], reference) for case in runs)
-        and _likeness(package, runs)
-    }
+        # The usual case, and the quickest: one mistake, which explains everything.
+        whole = [mistake for mistake, package in solutions if _explains(package, failed, passed)]
+        if whole:
+            either = [_either(whole)] if len(whole) <= MOST_NAMED else []
+            return {case.test: mistake for case in failed for mistake in either}
+        return _by_test(problem, course.reference_of(problem), solutions, failed, passed)
 
 
 def _by_test(
-    problem: Problem,
-    reference: str,
-    solutions: list[Wrong],
-    failed: list[Case],
-    left: list[Case],
-    passed: list[Case],
+    problem: Problem, reference: str, solutions: list[Wrong], failed: list[Case], passed: list[Case]
 ) -> dict[Any, Mistake]:
-    """The mistakes of code with several: each explains whole tests, and fails no passed test.
+    """The mistakes that explain each test: each explains whole tests, and fails no passed test.
 
     For tests that no mistake explains alone, try two together.
     """
-    tests = {case.test: [c for c in failed if c.test is case.test] for case in left}
+    tests: dict[Any, list[Case]] = {}
+    for case in failed:
+        tests.setdefault(case.test, []).append(case)
     explains: dict[str, list[Any]] = {}
     unlike: dict[str, set[Any]] = {}  # the tests that a mistake fails in another way
     by_name = {mistake.name: mistake for mistake, _ in solutions}
@@ -273,7 +219,7 @@ def _by_test(
         for test in tests
         if (named := _named(test, explains, ranks))
     }
-    rest = [case for test in tests if test not in found for case in tests[test]]
+    rest = [case for test in tests if test not in known for case in tests[test]]
     if rest and rest[0].tells:
         pairs = _pairs(problem, reference, solutions, set(explains), rest, passed)
         if pairs and (both := _both(pairs)):

@@ -26,7 +26,7 @@ LIMITS = msgspec.structs.replace(
 
 # A course without torch, for tests of what a box does whatever its zygote imports. Torch takes a
 # zygote ten times as long to start.
-PLAIN = courses.load(COURSE.root / "examples" / "byte_pairs")
+PLAIN = courses.load(COURSE.root / "examples" / "plain_course")
 
 
 NEEDS_LANDLOCK = pytest.mark.skipif(

@@ -15,6 +15,7 @@ import pytest
 
 from grader.base import files, interrupts
 from grader.course import courses
+from tests.grader import small_courses
 from tests.grader.in_the_sandbox import plain_box
 from tests.grader.in_this_process import run_on
 from tests.grader.processes import ran
@@ -130,8 +131,8 @@ def test_a_grade_that_is_interrupted_writes_nothing(moment, interrupted, root, t
 )
 def test_a_validation_that_is_interrupted_leaves_nobody(moment, interrupted, tmp_path):
     """A Ctrl-C in a terminal reaches its child processes as well; their sandboxes end, too."""
-    course = ("--course", "examples/byte_pairs", "--only", "codec")  # has no torch to import
-    arguments = ("validate", *course, "--jobs", "2", "--matrix", tmp_path / "m.json")
+    course = small_courses.plain_python(tmp_path / "course")  # has no torch to import
+    arguments = ("validate", "--course", course, "--jobs", "2", "--matrix", tmp_path / "m.json")
     assert interrupted(*arguments, moment=moment) == (128 + moment[-1], "", INTERRUPTED, [])
     assert not (tmp_path / "m.json").exists()
 
