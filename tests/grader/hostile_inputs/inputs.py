@@ -470,11 +470,6 @@ for what, (read, name, mib, said, begins) in READ.items():
             said,
             lambda at, name=name, begins=begins: put(at, name, begins + "[" * 10**6),
         )
-OTHERS["autograder_metadata_of_many_levels"] = (
-    intake.recognise,
-    "is not Gradescope's metadata",
-    lambda at: of_one_submission(at, "submission_metadata.json", '{"x":' + "[" * 10**6),
-)
 
 
 # --- reading one ----------------------------------------------------------------------------------
