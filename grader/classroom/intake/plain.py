@@ -26,6 +26,7 @@ from grader.classroom.intake.folder_items import (
     shown,
 )
 from grader.classroom.records import HandedIn
+from kit.text import counted
 
 DOWNLOADS: dict[str, Download] = removable.objects("grader.classroom.intake.more", "DOWNLOAD")
 
@@ -177,8 +178,9 @@ def _warn_of(download: Download, archives: list[FolderItem]) -> list[str]:
     others = [item.name for item in archives if not download.names.fullmatch(item.stem)]
     if len(others) in (0, len(archives)):
         return []
+    have = counted(len(archives) - len(others), "archive has a name", "archives have names")
     return [
-        f"{len(archives) - len(others)} archives have names as in a {download.name} download, but "
+        f"{have} as in a {download.name} download, but "
         f"{others[0]} does not, so the whole name of each archive is taken as a student; move the "
         "other files elsewhere."
     ]

@@ -226,7 +226,7 @@ DOWNLOADS = {
     "one name unlike Canvas": (
         [CANVAS, "ada.zip"],
         [("ada", "", False, None), ("doejane_12345_67890_hw2", "", False, None)],
-        ["1 archives have names as in a Canvas download, but ada.zip does not, so the whole name "
+        ["1 archive has a name as in a Canvas download, but ada.zip does not, so the whole name "
          "of each archive is taken as a student; move the other files elsewhere."],
     ),
     "a folder and a text": (
