@@ -16,7 +16,7 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from grader.base.errors import CourseFault, Raised, StudentFault
 from grader.course.courses import Course, Problem
 from grader.grading import garbage, local_student
 from grader.grading.same_answers import elements, has_numbers, same
-from grader.grading.undo_settings import restored
+from grader.grading.undo_settings import restored, silenced
 from grader.sandbox.replies import Probe
 from grader.solutions import mistakes
 from grader.solutions.mistakes import Mistake
@@ -413,7 +413,7 @@ def _undisturbed() -> Iterator[None]:
     """Restore generators, working folder and torch settings at the end of the block.
 
     Inside the block, os.fork, os.kill and os._exit raise an exception, because torch may have
-    threads. What the wrong solutions print is discarded: stdout may be a report.
+    threads. What the wrong solutions print is discarded, too: stdout may be a report.
     """
 
     def no_process(*arguments: Any) -> Any:
@@ -427,9 +427,7 @@ def _undisturbed() -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(restored())
             stack.enter_context(keeping_generators())
-            nowhere = stack.enter_context(open(os.devnull, "w"))
-            stack.enter_context(redirect_stdout(nowhere))
-            stack.enter_context(redirect_stderr(nowhere))
+            stack.enter_context(silenced())
             os.chdir(stack.enter_context(temporary.TemporaryFolder()))
             try:
                 yield
