@@ -552,6 +552,7 @@ def test_a_time_that_is_none_or_has_no_zone_is_in_doubt(tmp_path, at, sentence):
         ("dan.7z", "dan"),
         ("ada.py", "ada"),
         ("a.b.zip", "a.b"),
+        (" .zip", " .zip"),
         (unicodedata.normalize("NFD", "zoë.zip"), unicodedata.normalize("NFC", "zoë")),
     ],
 )
