@@ -454,6 +454,8 @@ class _Run:
             self._show_hints(outcome.to_do)
         for note in outcome.notes:
             self._print(f"\nnote: {note}")
+        if self._asked.watch and not outcome.to_do and not self._whole:
+            return outcome  # `main` goes on to the next problem
         self._print("\nnext")
         for step in outcome.next_step.splitlines():
             self._print(self._filled(f"  {step}", "    "))

@@ -413,7 +413,7 @@ NAMED = [
     *((f"{key}{end}", key, None) for key, end in (
         ("ada", ".zip"), ("bob", ".tar.gz"), ("cy", ".TGZ"), ("dora", "/assignment/x.py"),
         ("empty", "/"), ("a@x.edu", ".zip"), ("flo", "/inner/assignment/x.py"), ("名前", ".zip"),
-        ("o'neil jr", ".zip"), ("ada", ".py"), ("a.b", ".zip"), ("(1)", ".zip"),
+        ("o'neil jr", ".zip"), ("ada", ".py"), ("a.b", ".zip"), ("(1)", ".zip"), (" ", ".zip"),
     )),
     # What a browser or a zip program adds, and what cannot be graded.
     ("fay.zip.zip", "fay", None), ("gil (1).zip", "gil", None), ("gil(12).tar.gz", "gil", None),
