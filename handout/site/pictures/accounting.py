@@ -6,7 +6,7 @@ import torch
 
 from grader.solutions.reference import flop_counting as flops
 from grader.solutions.reference import resource_accounting as accounting
-from handout.site import wren
+from handout.site import formulas, wren
 from handout.site.svg import WIDTH, Drawing, bottom_axis, left_axis, linear, logarithmic, powers
 
 
@@ -95,17 +95,10 @@ def two_layer_flops() -> Drawing:
 
 def training_memory() -> Drawing:
     """Bytes per parameter of three recipes, stacked."""
-    fp32, bf16 = torch.float32, torch.bfloat16
     recipes = [
-        ("all in float32", accounting.TrainingRecipe(fp32, fp32, (fp32, fp32))),
-        (
-            "bfloat16, float32 states and master",
-            accounting.TrainingRecipe(bf16, bf16, (fp32, fp32), fp32),
-        ),
-        (
-            "bfloat16, float32 states, no master",
-            accounting.TrainingRecipe(bf16, bf16, (fp32, fp32)),
-        ),
+        ("all in float32", formulas.FULL),
+        ("bfloat16, float32 states and master", formulas.MASTER),
+        ("bfloat16, float32 states, no master", formulas.SLIM),
     ]
     names = ("weight", "gradient", "mean m", "mean v", "master")
     styles = {name: f"s{number}" for number, name in enumerate(names, 1)}

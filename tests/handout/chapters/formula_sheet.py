@@ -9,12 +9,12 @@ from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import linear, precision
 from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
-from handout.site import micro_batch, wren
+from handout.site import formulas, micro_batch, wren
 from tests.handout.chapters import c08_optimizers as c08
 from tests.handout.chapters import c12_activation_checkpointing as c12
 from tests.handout.page_figures import Figures, n
 
-BF16, FP32 = torch.bfloat16, torch.float32
+BF16 = torch.bfloat16
 H100 = ra.H100_SXM
 
 
@@ -81,7 +81,7 @@ class Chapter(Figures):
 
     def memory(self) -> None:
         """Bytes per parameter and of activations."""
-        master = ra.TrainingRecipe(BF16, BF16, (FP32, FP32), FP32)
+        master = formulas.MASTER
         for name, recipe, text in [
             ("adamw_bytes", wren.RECIPE, [4, 4, 8]),
             ("master_bytes", master, [2, 2, 8, 4]),
