@@ -314,6 +314,7 @@ def _reason_to_ignore(
     if (
         path.startswith("__MACOSX/")
         or name in (".DS_Store", "")
+        or name.startswith("._")  # macOS keeps a file's attributes there
         or "__pycache__" in path.split("/")
     ):
         return ""

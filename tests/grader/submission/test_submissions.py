@@ -1,7 +1,9 @@
 """Reading a submission: which files are graded, listed or refused, and with which sentence."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import random
 import shutil
@@ -138,7 +140,7 @@ def test_a_source_is_kept_byte_by_byte(kind, content, tmp_path):
 def test_what_is_not_graded_is_listed_with_its_reason(kind, tmp_path):
     """Files outside assignment/ are listed by folder; files that tools create are not mentioned."""
     names = "README.md .git/objects/1 .git/objects/2 tests/test_linear.py conftest.py .DS_Store"
-    names += " __MACOSX/assignment/._linear.py"
+    names += " __MACOSX/assignment/._linear.py assignment/._linear.py"
     inside = "__init__.py __main__.py assignment.py conftest.py problems.toml notes.txt 2.py"
     inside += " a-b/x.py linear.PY linear.pyc __pycache__/linear.cpython-312.pyc .DS_Store"
     below = [f"assignment/{name}" for name in (*inside.split(), "linear (1).py")]
@@ -250,7 +252,24 @@ def test_a_fifo_is_refused(tmp_path):
     assert "PATH is neither a file nor a folder" == refusal(tmp_path / "pipe.zip")
 
 
-@pytest.mark.parametrize("content", [b"", b"x = 1\n", b"Rar!\x1a\x07", b"PK"])
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"Rar!\x1a\x07", "a RAR archive"),
+        (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+        (bz2.compress(b""), "compressed with bzip2"),
+        (lzma.compress(b""), "compressed with xz"),
+        (tarfile.TarInfo("a.py").tobuf(), "a tar without gzip"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.zip", "a.rar", "a.tar.gz"])
+def test_an_archive_of_another_kind_is_named(content, kind, name, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    said = f"PATH is {kind}: hand in a .zip of the folder assignment/"
+    assert said == refusal(tmp_path / name)
+
+
+@pytest.mark.parametrize("content", [b"", b"x = 1\n", b"PK"])
 def test_a_file_that_is_no_archive_is_refused(content, tmp_path):
     """A file with the name of an archive may be a download that was cut off."""
     for name in ("a.zip", "a.txt"):
