@@ -607,13 +607,15 @@ SOLVED = {"assignment/optimizers.py": "x = 1"}
             for name in (
                 *("assignment/Linear.py", "assignment/linear.PY", "assignment/linear (1).py"),
                 *("assignment/linear.py.txt", "assignment/two_layers.py", "linear_final_v2.py"),
-                "assignment/linears.py",
+                *("assignment/linears.py", "assignment/linear.py.bak", "assignment/linear_ada.py"),
+                *("assignment/Copy of linear.py", "assignment/line.py"),
             )
         ),
         (["assignment/linear - Copy.py", "assignment/linear.py"], "was it meant as assignment/lin"),
+        (["assignment/assignment/linear.py", "assignment/linear.py"], "was it meant as assignment"),
         (["assignment/linear.py", "solution.ipynb"], "was it meant as the solution?"),
         (["assignment/linear.py", "assignment/optimizer.py", "assignment/two_layers.py"], ""),
-        (["assignment/linear.py", "assignment/data.py", "assignment/linear2.py"], ""),
+        (["assignment/linear.py", "assignment/data.py", "assignment/linear_parts.py"], ""),
         (["assignment/linear.py", "notes.txt", "docs/linear.md"], ""),
     ],
 )
