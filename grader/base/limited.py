@@ -67,10 +67,8 @@ class _Process:
 
 def _folders() -> list[str]:
     """Where to import from: not the current folder, in which strangers may have put modules."""
-    return [
-        str(Path(grader.__path__[0]).parent),
-        *(p for p in sys.path if p not in {"", os.getcwd()}),
-    ]
+    folders = [str(Path(grader.__path__[0]).parent), *sys.path]
+    return folders[:1] + [folder for folder in folders if folder not in {"", os.getcwd()}]
 
 
 class Readers(Generic[Given, Found]):
