@@ -21,7 +21,6 @@ from typing import Any, Generic, NamedTuple, NoReturn, Self, TypeVar
 import msgspec
 
 import grader
-from grader.base import limits
 from grader.base.errors import MachineFault
 from kit.text import one_line
 
@@ -186,17 +185,17 @@ def serve(
     """Read texts until the other side closes the connection, or ends."""
     for number in (signal.SIGPROF, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
-    limits.lower(resource.RLIMIT_CORE, 0)
-    connection, start, is_last = Connection(int(descriptor)), limits.mapped_bytes(), False
+    _lower(resource.RLIMIT_CORE, 0)
+    connection, start, is_last = Connection(int(descriptor)), _mapped_bytes(), False
     with suppress(EOFError, OSError):
         connection.send_bytes(b"ready")
         while not is_last:
             text = connection.recv()
-            limits.lower(resource.RLIMIT_AS, limits.mapped_bytes() + int(memory_bytes))
+            _lower(resource.RLIMIT_AS, _mapped_bytes() + int(memory_bytes))
             _limit_time(float(seconds), float(wait_seconds))
             answer = _answer(read, text)
             _limit_time(0, 0)
-            is_last = limits.mapped_bytes() - start > KEPT_BYTES
+            is_last = _mapped_bytes() - start > KEPT_BYTES
             connection.send_bytes(bytes([is_last]) + answer)
     os._exit(0)
 
@@ -218,3 +217,14 @@ def _answer(read: Callable[[Any], object], text: object) -> bytes:
     except Exception as e:  # a mistake of ours, which must not end the reading of a class
         found = Unread(one_line(f"cannot be read: {type(e).__name__}: {e}", 300))
     return b"\1" + found.reason.encode()
+
+
+def _mapped_bytes() -> int:
+    """The size of this process's address space."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def _lower(limit: int, to: int) -> None:
+    """Lower one of this process's limits; none of them ever gets higher."""
+    _, most = resource.getrlimit(limit)
+    resource.setrlimit(limit, (to if most == resource.RLIM_INFINITY else min(to, most), most))

@@ -45,10 +45,12 @@ from grader.commands.options import (
     chosen,
     device_named,
     level_named,
+    note,
     one_of,
     option,
 )
 from grader.commands.parameters import parameters_of
+from grader.commands.progress import advancing
 from grader.commands.reports import Export, Paths, reported, to_folders
 from grader.course import courses, policies
 from grader.course.courses import Course
@@ -130,10 +132,9 @@ def course_and_rules(
         and not tells_changes
         and course.suite_sha256() not in {one.suite_sha256 for one in graded}
     ):
-        print(
-            f"grader: the tests or problems.toml have changed since {book} was graded, and its "
-            f"results are of then; `grader regrade {shlex.quote(str(book))}` shows the difference",
-            file=sys.stderr,
+        note(
+            f"the tests or problems.toml have changed since {book} was graded, and its results are "
+            f"of then; `grader regrade {shlex.quote(str(book))}` shows the difference"
         )
     return course, own if rules_file else None
 
@@ -246,9 +247,10 @@ def batch(
             [*assigned.missing, *(student for student, _ in assigned.attempts)],
             roster=students is not None,
         )
-        with display.reading() as show:
-            new = batches.add(opened, assigned.attempts, show, course)
-        _say_notes((*notes, *found.notes, *assigned.notes))
+        with advancing("reading") as advance:
+            new = batches.add(opened, assigned.attempts, advance, course)
+        for one in (*notes, *found.notes, *assigned.notes):
+            note(one)
         print(
             f"{counted(len(assigned.attempts), 'submission')} of "
             f"{counted(len(opened.students.all()), 'student')}, "
@@ -311,15 +313,13 @@ def _count_if_complete(whole: Class, switch: Switch, setup: int) -> None:
         interrupts.stop_if_seen()
         switch.apply(setup, why="batch")
         undo = f"`{switch.undo_command}` reverts that"
-        print(f"grader: the results of both devices count from now on; {undo}", file=sys.stderr)
+        note(f"the results of both devices count from now on; {undo}")
         return
     some = ", ".join(one.student.id for one in left[: texts.SHOWN])
     have = counted(len(left), "student has", "students have")
-    print(
-        f"grader: {have} no result of the new run yet, so the old results "
-        f"count: {some}; run batch again, or give these students their points with "
-        "`grader override`",
-        file=sys.stderr,
+    note(
+        f"{have} no result of the new run yet, so the old results count: {some}; run batch again, "
+        "or give these students their points with `grader override`"
     )
 
 
@@ -688,18 +688,14 @@ def export(
             table = tables.late_days_table(known, whole.rules.title, found)
             files.write(late_days_file, table.encode())
         for one in EXPORTS.values():
-            _say_notes(one.write(whole, found, {name: paths[name] for name in one.options}))
+            for said in one.write(whole, found, {name: paths[name] for name in one.options}):
+                note(said)
         for name, kind in FORMATS.items():
             if kind.folder and (folder := paths[name]):
                 _export_reports(whole, found, folder, kind)
     for written in dict.fromkeys(outs):
         if written:
             files.say(f"wrote {written}\n", needed=False)
-
-
-def _say_notes(notes: Iterable[str]) -> None:
-    for note in notes:
-        print(f"grader: {note}", file=sys.stderr)
 
 
 def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind: Format) -> None:

@@ -1,6 +1,5 @@
 """The commands with which people decide: points, deadlines, who is a student, and feedback."""
 
-import sys
 import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -16,7 +15,15 @@ from grader.classroom.gradebook import Gradebook
 from grader.classroom.merged_entries import EntryChange, Kind
 from grader.classroom.standings import Class
 from grader.commands.classes import BookOption, RulesOption, StudentId, Who, class_of
-from grader.commands.options import Folder, app, argument, chosen, option, require_one_of_two
+from grader.commands.options import (
+    Folder,
+    app,
+    argument,
+    chosen,
+    note,
+    option,
+    require_one_of_two,
+)
 from grader.course import policies
 from grader.report.wording import MAX_TEXT
 from grader.results.records import TestResult
@@ -146,8 +153,8 @@ def _decide(
         if keep is None:
             lines = now if found[0].until else now[:1]
         files.say("".join(f"{one_line(line, 500)}\n" for line in lines), needed=False)
-    for note in notes:
-        print(f"grader: {one_line(note, 300)}", file=sys.stderr)
+    for one in notes:
+        note(one, 300)
     if keep is not None:
         done = "this is written" if keep else "nothing is written; --apply writes this"
         files.say(f"{done}\n", needed=False)
@@ -218,10 +225,9 @@ def merge_students(
         lines = [f"before:  {texts.grade(one)}" for one in (first, second)]
         undated = [one for one in whole.book.attempts.all(who[1]) if one.submitted_at is None]
         if first.attempts and second.attempts and undated:
-            print(
-                f"grader: {one_line(who[1], 100)}: attempts without a time count in the order in "
-                "which they were read; `--undo` undoes this",
-                file=sys.stderr,
+            note(
+                f"{one_line(who[1], 100)}: attempts without a time count in the order in which "
+                "they were read; `--undo` undoes this"
             )
         now = whole.read_again()
         said = texts.student(now, now.standing(who[1]))

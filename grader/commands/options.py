@@ -1,5 +1,6 @@
 """The options that several commands share, and what their values mean."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from grader.course.courses import Course, Problem
 from grader.sandbox import gpus, levels
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
+from kit.text import one_line
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -93,6 +95,11 @@ def _options_of_all_commands(
         raise typer.Exit
     if context.invoked_subcommand is None:
         raise UsageError("expected a command, got none; `grader --help` lists them")
+
+
+def note(text: str, longest: int = 2_000) -> None:
+    """Tell a person something about what a command does, in a line on stderr."""
+    print(f"grader: {one_line(text, longest)}", file=sys.stderr)
 
 
 def chosen(course: Course, only: list[str] | None, option: str = "--only") -> list[Problem]:

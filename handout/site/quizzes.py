@@ -20,6 +20,7 @@ from grader.solutions.reference import einops_reshaping, linear, optimizers, pre
 from grader.solutions.reference import flop_counting as flops
 from grader.solutions.reference import resource_accounting as accounting
 from handout.site import calculators, micro_batch, numbers, wren
+from handout.site.formulas import MASTER  # noqa: F401, napkin.toml uses it
 
 NAPKIN = Path(__file__).parents[1] / "napkin.toml"
 
@@ -66,7 +67,6 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 BF16, FP32 = torch.bfloat16, torch.float32
 A100, H100, H200 = accounting.A100_80GB, accounting.H100_SXM, accounting.H200_SXM
-MASTER = accounting.TrainingRecipe(BF16, BF16, (FP32, FP32), FP32)
 AGAIN = flops.training_flops(3, 1, recompute_forward=True) / flops.training_flops(3, 1)
 LLAMA = flops.TransformerConfig(128256, 8192, 32, 4096, 32, 14336, gated_ffn=True, kv_heads=8)
 LLAMA_70B = replace(LLAMA, num_layers=80, d_model=8192, num_heads=64, d_ff=28672)

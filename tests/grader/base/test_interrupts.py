@@ -270,34 +270,20 @@ def test_an_interrupt_that_is_swallowed_is_raised_again(signals):
         interrupts.stop_if_seen()
 
 
-def test_an_interrupt_waits_while_it_is_held(signals):
-    interrupts.watch()
-    reached = []
-
-    def interrupted():
-        with interrupts.held():
-            signal.raise_signal(signal.SIGTERM)
-            reached.append(True)
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert (reached, interrupts.seen()) == ([True], signal.SIGTERM)
-
-
-def test_only_the_outermost_hold_raises(signals):
+@pytest.mark.parametrize("holds", [1, 2])
+def test_an_interrupt_waits_for_the_end_of_the_outermost_hold(signals, holds):
     """A function that holds interrupts may be called by one that does too."""
     interrupts.watch()
     reached = []
 
-    def interrupted():
+    def interrupted(depth):
         with interrupts.held():
-            with interrupts.held():
-                signal.raise_signal(signal.SIGTERM)
-            reached.append(True)
+            interrupted(depth - 1) if depth > 1 else signal.raise_signal(signal.SIGTERM)
+            reached.append(depth)
 
     with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert reached == [True]
+        interrupted(holds)
+    assert (len(reached), interrupts.seen()) == (holds, signal.SIGTERM)
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ from grader.submission.reader import SubmissionReader
 from kit import handing_in
 from tests.grader.classroom.a_class import LISTS, hand_in
 from tests.grader.hostile_inputs import inputs
+from tests.grader.processes import ran
 from tests.grader.sampling import every
 from tests.grader.small_courses import with_lists
 from tests.grader.warm_python import python
@@ -42,12 +43,7 @@ ROOT = Path(__file__).parents[3]
 def test_a_hostile_input_is_read_within_limits(name, tmp_path):
     """It is refused in words, or harmless; limits of the kernel bound its processor time."""
     expected = (inputs.SUBMISSIONS | inputs.OTHERS)[name][-2]
-    done = subprocess.run(
-        [python(), "-m", "tests.grader.hostile_inputs.inputs", name, tmp_path],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    done = ran([python(), "-m", "tests.grader.hostile_inputs.inputs", name, tmp_path], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     got = json.loads(done.stdout)
     assert str(expected) in got["said"]
@@ -269,7 +265,7 @@ def main_of_expressions(name):
 def test_no_regular_expression_takes_quadratic_time(name):
     """Texts of 256 KiB are matched within the time that a linear search takes."""
     script = f"from {__name__} import *; main_of_expressions({name!r})"
-    done = subprocess.run([python(), "-c", script], cwd=ROOT, capture_output=True, text=True)
+    done = ran([python(), "-c", script], cwd=ROOT)
     assert done.returncode != -signal.SIGXCPU, f"{name}: {done.stdout} and then one that hangs"
     assert done.returncode == 0, done.stderr
 
