@@ -493,20 +493,23 @@ def kept(monkeypatch):
 
 
 def test_large_answers_are_not_kept(kept):
-    """A test whose answers do not fit keeps no calls; the next problem has all the room again."""
+    """A test whose answers do not fit keeps no calls; the next problem has all the room again.
+
+    A test on a GPU is not kept at all: this process must use no device.
+    """
     problem, cases = COURSE.problem("linear"), Cases(COURSE)
     item = types.SimpleNamespace(
         _fixtureinfo=types.SimpleNamespace(argnames=()), funcargs={}, function=lambda: None
     )
-    for _ in range(2):
+    for device in ("cpu", "cpu", "cuda"):
         for mib in (40, 30, 24, 1):
             student = types.SimpleNamespace(
                 seed=0, calls=[Call(kept, {}, 8)], answered_bytes=mib * MIB
             )
-            function = TestFunction(problem, "test_one", "cpu", 1)
+            function = TestFunction(problem, "test_one", device, 1)
             cases.keep(item, function, student, None, Outcome(status="passed"), None)
         cases.explained(problem)
-    assert kept == [[1, 0, 1, 0], [1, 0, 1, 0]]
+    assert kept == [[1, 0, 1, 0], [1, 0, 1, 0], []]
 
 
 def test_an_explanation_that_breaks_is_reported(monkeypatch, capsys):
