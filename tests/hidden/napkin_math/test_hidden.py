@@ -267,9 +267,10 @@ def test_parameters_of_a_layer_of_today(student, rng):
         ({"kv_heads": 1}, 2 * d * (d // heads) - 2 * d * d),
         ({"head_width": width}, 4 * d * heads * width - 4 * d * d),
         (some, (experts + shared - 1) * 2 * d * ff),
-        ({**some, "gated_ffn": True}, (3 * (experts + shared) - 2) * d * ff),
+        ({**some, "gated_ffn": True}, (experts + shared - 1) * 3 * d * ff),
     ]:
-        got = parameters(student, sizes, **options) - parameters(student, sizes)
+        plain = {"gated_ffn": "gated_ffn" in options}
+        got = parameters(student, sizes, **options) - parameters(student, sizes, **plain)
         expected = sizes["num_layers"] * more
         hint = f"a change of {', '.join(options)}: which matrices change with it?"
         check_count(float(got), expected, of="transformer_parameters", hint=hint)
