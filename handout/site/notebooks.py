@@ -188,7 +188,7 @@ def _directive(opened: re.Match[str], body: list[str], where: str) -> Iterator[s
         case "calculator":
             yield f"*Calculator in {where} of the handout: {formulas.load()[argument].title}.*"
         case "quiz":
-            title = quizzes.QUIZZES[argument][0]
+            title = quizzes.title(argument)
             yield f"*{title}, in {where} of the handout: the last cell asks it.*"
         case _:
             raise ValueError(f"expected a directive that notebooks know, got {name!r}")

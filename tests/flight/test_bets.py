@@ -24,7 +24,9 @@ def folder(tmp_path):
     """A student's folder with one chapter, of a bet and four questions, and the napkin page."""
     site = tmp_path / "handout" / "site"
     site.mkdir(parents=True)
-    (site / "04_flop_counting.html").write_text(BET + quizzes.html("flops"), encoding="utf-8")
+    (site / "04_flop_counting.html").write_text(
+        BET + quizzes.html("04_flop_counting"), encoding="utf-8"
+    )
     (site / "napkin.html").write_text(quizzes.html("fits"), encoding="utf-8")
     (site / "index.html").write_text("<p>nothing to ask</p>", encoding="utf-8")
     return tmp_path
@@ -57,7 +59,7 @@ def test_the_questions_are_those_of_the_pages(folder):
     bet, *of_quiz = asked["4"]
     assert (bet.where, bet.asks) == ("§4.2", "How many products does backward of x < y compute?")
     assert (bet.choices, bet.answer, bet.because) == ({"a": "one", "b": "two"}, "b", "One each.")
-    for question, made in zip(of_quiz, quizzes.counts(), strict=True):
+    for question, made in zip(of_quiz, quizzes.questions("04_flop_counting"), strict=True):
         assert (question.asks, float(question.answer)) == (made.asks, made.answer)
         assert question.because == made.because
         assert list(question.hints) == made.hints

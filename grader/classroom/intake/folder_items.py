@@ -19,7 +19,6 @@ from grader.classroom.records import HandedIn
 from kit.text import counted, one_line
 
 EXPORT = "submission_metadata.yml"
-METADATA = "submission_metadata.json"
 MAX_METADATA_BYTES = 64 * 2**20
 MAX_NAME = 300
 MAX_NOTES = 10  # of one kind

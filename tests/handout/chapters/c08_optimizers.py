@@ -15,7 +15,6 @@ from handout.site.pictures import training
 from tests.handout.page_figures import Figures, n
 
 F64, F32, BF16 = torch.float64, torch.float32, torch.bfloat16
-ADAMW_FP32 = ra.TrainingRecipe(F32, F32, (F32, F32))
 GRADIENTS = [0.3, -0.02, 0.0, 1.5, -0.7, 0.01]  # gradients for checking formulas
 BETA1, BETA2 = 0.9, 0.999  # torch's defaults
 GROWTH = BETA2 / BETA1  # of the gradients of AdamW's longest step
@@ -130,8 +129,8 @@ def best_rate(width: int, seed: int) -> float:
 
 class Chapter(Figures):
     def beginning(self) -> None:
-        total = ra.bytes_per_parameter(ADAMW_FP32)
-        self.gives(state_bytes=sum(d.itemsize for d in ADAMW_FP32.optimizer_state))
+        total = ra.bytes_per_parameter(wren.RECIPE)
+        self.gives(state_bytes=sum(d.itemsize for d in wren.RECIPE.optimizer_state))
         self.gives(adamw_bytes=total)
 
     def bowl(self) -> None:
@@ -390,10 +389,10 @@ class Chapter(Figures):
 
     def adamw_costs(self) -> None:
         """AdamW's bytes and milliseconds."""
-        parts = [F32, F32, *ADAMW_FP32.optimizer_state]
-        total = ra.bytes_per_parameter(ADAMW_FP32)
+        parts = [F32, F32, *wren.RECIPE.optimizer_state]
+        total = ra.bytes_per_parameter(wren.RECIPE)
         memory = 80 * 10**9
-        most = ra.max_parameters(memory, ADAMW_FP32)
+        most = ra.max_parameters(memory, wren.RECIPE)
         moved = (4 + 3) * F32.itemsize
         # The number of operations in the formula, with a fused multiply-add counted as two.
         flops = 15
