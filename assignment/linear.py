@@ -82,8 +82,8 @@ class Linear(nn.Module):
 class MLP(nn.Module):
     """Linear layers with a ReLU between every two.
 
-    y = W_n relu(… relu(W_2 relu(W_1 x))), for any leading dimensions. Each layer has its own
-    weight, drawn as in `Linear`.
+    y = W_n relu(… relu(W_2 relu(W_1 x))), for any leading dimensions. Each weight is drawn as in
+    `Linear`.
 
     Args:
         dims: The n + 1 sizes from the input to the output.

@@ -151,11 +151,13 @@ class Between:
         name = f"after {counted(step, 'step')}"
         title = f"{name} it writes:"
         self._out.write((f"\r{title:<78}" if self._out.isatty() else f"\n{title}") + "\n  ")
-        pieces = []
+        pieces, column = [], 0
         for piece in write(model, PROMPT, WRITTEN):
             pieces.append(piece)
-            self._out.write(printable(" ".join(piece.split("\n")), 1000))
+            shown = printable(" ".join(piece.split("\n")), 1000)
+            self._out.write(f"\n  {shown}" if column > 70 else shown)
             self._out.flush()
+            column = len(shown) + (0 if column > 70 else column)
         self._out.write("\n")
         self.samples[name] = "".join(pieces)
         self._kept.write_text(json.dumps(self.samples), encoding="utf-8")
@@ -196,7 +198,7 @@ class Live:
     def seconds(self) -> float | None:
         """The mean time of a step, without the first ones; None if too few have been seen."""
         later = [seen for seen in self.times if seen[0] >= self.times[0][0] + WARM_UP]
-        if len(later) < 2:
+        if not later or later[0][0] == later[-1][0]:
             return None
         (first, begin), (last, end) = later[0], later[-1]
         paused = self._between.paused if self._between else []
@@ -343,14 +345,3 @@ def _train(
     from assignment.training import TrainConfig
 
     parts.train(model, optimizer, tokens, TrainConfig(**config))
-
-
-def where_it_broke(error: BaseException, root: Path) -> str:
-    """The innermost line of the student's code in an error, as file:line, or ""."""
-    found, traceback = "", error.__traceback__
-    while traceback:
-        file = Path(traceback.tb_frame.f_code.co_filename)
-        if file.parent == root / "assignment":
-            found = f"assignment/{file.name}:{traceback.tb_lineno}"
-        traceback = traceback.tb_next
-    return found

@@ -8,7 +8,7 @@ import hashlib
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,16 +65,15 @@ Show = Callable[[BatchProgress], None]
 
 def add(
     book: Gradebook,
-    attempts: Iterable[tuple[Student, HandedIn]],
-    show: Callable[[str], None],
+    attempts: Sequence[tuple[Student, HandedIn]],
+    advance: Callable[[str, int, int], None],
     course: Course,
 ) -> int:
     """Read attempts into the gradebook, or why they cannot be graded; return how many are new."""
     new = 0
     with SubmissionReader() as reader:
-        for student, handed_in in attempts:
-            interrupts.stop_if_seen()
-            show(handed_in.path.name)
+        for number, (student, handed_in) in enumerate(attempts):
+            advance(one_line(handed_in.path.name, 60), number, len(attempts))
             what = _read(reader, handed_in, course)
             new += book.attempts.add(
                 student.id,

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -102,17 +102,6 @@ def _lines() -> Show:
             print(line, file=sys.stderr, flush=True)
 
     return show
-
-
-@contextmanager
-def reading() -> Iterator[Callable[[str], None]]:
-    """Show on a terminal which submission is being read."""
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        yield lambda name: None
-        return
-    with console.status("reading the submissions") as status:
-        yield lambda name: status.update(Text(f"reading {one_line(name, 60)}"))
 
 
 def duration(seconds: float) -> str:

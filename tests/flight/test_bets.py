@@ -103,18 +103,31 @@ def test_without_a_terminal_everything_is_shown_and_nothing_asked(folder, capsys
     assert bets.main(folder, []) == 0
     shown = capsys.readouterr().out
     assert shown.count("quiz\n") == 9
-    assert shown.endswith(
-        "10 questions; a terminal asks them (in JupyterLab: File, New, Terminal)\n"
-    )
+    assert "10 questions; a terminal asks them (in JupyterLab: File, New, Terminal)" in shown
     assert "65,536" not in shown
     assert not (folder / bets.KEPT).exists()
 
 
-def test_a_notebook_is_no_terminal(folder, terminal, monkeypatch):
-    """Behind its `!` is a terminal that nobody types into, so a question would wait for ever."""
-    terminal()
+def test_a_notebook_asks_below_its_cell_only(folder, terminal, monkeypatch, capsys):
+    """Behind its `!` is a terminal that nobody types into, so a question would wait for ever.
+
+    Where a program runs the notebook, Jupyter says so by an error.
+    """
+    terminal("a")
     monkeypatch.setenv("JPY_PARENT_PID", "1")
     assert bets.main(folder, []) == 0
+    assert not (folder / bets.KEPT).exists()
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False)
+    monkeypatch.setitem(sys.modules, "ipykernel", None)
+    assert bets.main(folder, ["4"]) == 130
+    assert list(json.loads((folder / bets.KEPT).read_text()).values()) == [[False]]
+
+    def refused(_):
+        raise NotImplementedError
+
+    monkeypatch.setattr("builtins.input", refused)
+    assert bets.main(folder, ["4"]) == 0
+    assert capsys.readouterr().out.endswith("(nobody is here to answer)\n")
 
 
 def test_a_comma_only_separates_thousands():

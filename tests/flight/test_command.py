@@ -10,7 +10,7 @@ import pytest
 from flight import command, parts, prediction
 from grader.course import courses
 from grader.publish import bundles
-from kit.progress import last_time
+from kit.progress import last_time, submit
 from tests.grader.warm_python import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flight")]  # for the bundle
@@ -115,7 +115,7 @@ def test_ctrl_c_in_the_flight_says_what_is_kept(tmp_path, monkeypatch, capsys, o
         (tmp_path / "run.pt").touch()
     settings = command._settings(command._parser().parse_args([]))
     assert command._fly(tmp_path, parts.Parts(own), settings, None, None, tmp_path, {}) == 130
-    begins, ends = capsys.readouterr().out.splitlines()[::2]
+    _, begins, _, ends = capsys.readouterr().out.splitlines()
     assert ("goes on" in begins, "starts over" in begins) == (bool(own), not own)
     assert ends.endswith("goes on" if own and is_kept else "starts over")
 
@@ -160,8 +160,9 @@ def test_a_flight_that_goes_on_keeps_its_bets(monkeypatch, tmp_path):
 def test_a_switch_names_the_problem_that_it_needs(options, problem):
     """What given parts cannot do is refused unless the student's part can."""
     settings = command._settings(command._parser().parse_args(options))
-    assert f"your {problem}" in command._missing(settings, ["linear"])
-    assert command._missing(settings, [problem]) == ""
+    with pytest.raises(submit.Refused, match=f"your {problem}"):
+        command._check_parts(settings, ["linear"])
+    command._check_parts(settings, [problem])
 
 
 @pytest.mark.parametrize(

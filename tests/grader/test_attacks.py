@@ -22,12 +22,12 @@ removes it):
     holds:      what must hold, in one sentence
 
 All attacks share one sandbox per level of isolation. Each attack is graded at both levels, together
-with one honest problem. (At the second level, `make test` runs the groups that attack the sandbox
-itself, and one attack of each other group: those attack code that both levels share, as what is
-marked `shared` does, and run in `make proof`. Of the attacks that cheat the exercise, `make test`
-runs every third one.) Whatever the attack does, the honest problem keeps its points, the result
-contains no secret and no control character, and no process or file is left. An attack that gains
-forbidden access raises "BREACH", and that word must not appear in any message.
+with one honest problem. (`make test` runs a sample. At the first level, it runs all attacks on the
+sandbox itself and every third one of the other groups, which attack code that both levels share; at
+the second level, every other attack on the sandbox that is not `shared`, and one of each other
+group.) Whatever the attack does, the honest problem keeps its points, the result contains no secret
+and no control character, and no process or file is left. An attack that gains forbidden access
+raises "BREACH", and that word must not appear in any message.
 """
 
 import ast
@@ -36,8 +36,6 @@ import gc
 import inspect
 import os
 import re
-import subprocess
-import sys
 import tempfile
 import unicodedata
 import uuid
@@ -64,7 +62,7 @@ from grader.submission.submissions import Submission
 from kit.text import UNSAFE
 from tests.grader.attacks import archives_and_sources
 from tests.grader.in_the_sandbox import NEEDS_LANDLOCK
-from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
+from tests.grader.ordinary_user import NEEDS_ROOT, passed_by_an_ordinary_user
 from tests.grader.processes import processes
 from tests.grader.told import told
 
@@ -204,15 +202,21 @@ LEVELS = [
 ]
 
 
-def seldom(level: str) -> list[str]:
-    """The attacks that only `make proof` runs at a level."""
-    by_group = {group: [a for a in ALL if a.header["group"] == group] for group in GROUPS}
-    if level == "bubblewrap":
-        cheats = by_group["cheat the exercise"]
-        return [a.name for a in cheats if a not in cheats[::3]]
-    shared = [a for group in GROUPS - OF_THE_SANDBOX for a in by_group[group][:-1]]
-    shared += [a for a in ALL if "shared" in a.header]
-    return [a.name for a in shared if "stronger" not in a.header]
+# Of each group, `make test` runs every n-th attack: of those on the sandbox, and of the others.
+STEPS = {"bubblewrap": (1, 3), "landlock": (2, len(ALL))}
+
+
+def sampled(level: str) -> set[str]:
+    """The names of the attacks that `make test` runs at a level."""
+    on_the_sandbox, on_others = STEPS[level]
+    names = set()
+    for group in GROUPS:
+        attacks = [a for a in ALL if a.header["group"] == group]
+        if level == "landlock":
+            attacks = [a for a in attacks if "shared" not in a.header]
+        step = on_the_sandbox if group in OF_THE_SANDBOX else on_others
+        names |= {a.name for a in attacks[::step]}
+    return names
 
 
 def at_each_level(attacks: list[Attack]):
@@ -220,9 +224,9 @@ def at_each_level(attacks: list[Attack]):
     both = []
     for level in LEVELS:
         (name,), marks = level.values, level.marks
-        left_out = seldom(name)
+        often = sampled(name)
         for attack in attacks:
-            more = [pytest.mark.proof] if attack.name in left_out else []
+            more = [] if attack.name in often else [pytest.mark.proof]
             case = f"{name}-{attack.name}"
             both.append(pytest.param(name, attack, id=case, marks=[*marks, *more]))
             if "tests" in attack.header:
@@ -424,20 +428,14 @@ def on_the_sandbox(attacks: list[Attack]):
         pytest.param(on_the_sandbox(ALL), id="on the sandbox", marks=pytest.mark.proof),
     ],
 )
-def test_they_fail_for_an_ordinary_user_as_well(attacks, root):
+def test_they_fail_for_an_ordinary_user_as_well(attacks):
     """The tests above, at the first level, run by a user who owns nothing here.
 
     Everything in such a user's box belongs to the user, and so to the student's code.
     """
-    test = test_it_earns_nothing_and_harms_nobody.__name__
-    ids = [f"{__file__}::{test}[bubblewrap-{attack.name}]" for attack in attacks]
-    # An earlier test has kept the plugins out of the runs of pytest that grade.
-    plugins = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": ""}
-    with as_an_ordinary_user() as words:
-        command = [*words, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *ids]
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, env=plugins)
-    assert 0 == done.returncode, done.stdout[-8000:] + done.stderr
-    assert re.search(rf"^{len(attacks)} passed", done.stdout, re.MULTILINE), done.stdout[-500:]
+    test = f"{__file__}::{test_it_earns_nothing_and_harms_nobody.__name__}"
+    ids = [f"{test}[bubblewrap-{attack.name}]" for attack in attacks]
+    assert passed_by_an_ordinary_user(*ids).startswith(f"{len(attacks)} passed")
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,56 @@ def test_neither_side_imports_what_the_course_does_not_list(tmp_path):
     assert [] == IMPORTED.findall(done.stderr)
 
 
+PROBE = """
+from pathlib import Path
+
+
+def count_corpus(student) -> dict[str, int]:
+    return student.words.count_words(Path(__file__).with_name("corpus.txt").read_text())
+"""
+HIDDEN = """
+import json
+from pathlib import Path
+
+from kit import expect
+from tests import probes
+
+
+def test_the_corpus(student):
+    right = json.loads(Path(__file__).with_name("right.json").read_text())
+    expect.value(student.run(probes.count_corpus), right, of="count_words")
+"""
+
+
+def test_the_data_and_the_packages_of_a_course_go_where_its_tests_go(tmp_path):
+    """Students get the data of probes, Gradescope those of hidden tests, too."""
+    course = small_courses.plain_python(tmp_path / "course")
+    data = {"probes/corpus.txt": "a B a", "hidden/count_words/right.json": '{"a": 2, "b": 1}'}
+    code = {"probes/__init__.py": PROBE, "hidden/count_words/test_hidden.py": HIDDEN}
+    for name, text in {**data, **code}.items():
+        (course / "tests" / name).write_text(text)
+    listed = course / "assignment" / "problems.toml"
+    listed.write_text(listed.read_text().replace("packages = []", 'packages = ["filelock>=3"]'))
+    done = grader(
+        sys.executable, "grade", "--course", course, handed_in(course, tmp_path / "given")
+    )
+    assert "count_words  1.00 / 1" in done.stdout, done.stdout + done.stderr
+    found = {}
+    for kind in ("student", "gradescope"):
+        done = grader(sys.executable, "release", kind, "--course", course, tmp_path / "out.zip")
+        assert done.returncode == 0, done.stderr
+        with zipfile.ZipFile(tmp_path / "out.zip") as archive:
+            found |= {f"{kind}/{name}": archive.read(name).decode() for name in archive.namelist()}
+    assert "student/student/tests/probes/corpus.txt" in found
+    assert not [name for name in found if name.startswith("student") and "hidden" in name]
+    assert '["filelock>=3", "pytest>=8.2"]' in found["student/student/pyproject.toml"]
+    assert "gradescope/course/tests/hidden/count_words/right.json" in found
+    assert "gradescope/course/tests/probes/corpus.txt" in found
+    needed = found["gradescope/requirements.txt"]
+    assert "filelock==" in needed
+    assert "torch" not in needed
+
+
 @pytest.mark.parametrize("isolation", every(2, LEVELS))
 def test_a_submission_that_imports_what_the_course_does_not_list(isolation, tmp_path):
     """It is told the name of the module, also where the grader has it."""

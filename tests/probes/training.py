@@ -64,6 +64,7 @@ class Trained(Returned):
     steps: Steps
     parameters: list[Tensor]
     has_float32_state: bool  # of the optimizer
+    autocast_in_backward: bool
 
 
 class Run(Trained):
@@ -197,6 +198,7 @@ class Watch:
         self._model, self._folder, self._kill_at = model, folder, kill_at or ()
         self._break_at, self._infinite = break_at, infinite
         self._keep_logits, self._in_order = keep_logits, in_order
+        self.autocast_in_backward = False
         model.on_forward = self._on_forward
         optimizer.register_step_pre_hook(self._before_step)
         if kill_at is not None:
@@ -223,7 +225,12 @@ class Watch:
         if self._keep_logits:
             same = logits.detach().clone()
             self.forwards["logits"].append(same if places is None else _rearranged(same, places))
+            if logits.requires_grad:
+                logits.register_hook(self._on_backward)  # type: ignore[no-untyped-call]
         return self._broken(logits) if breaks else logits
+
+    def _on_backward(self, gradient: Tensor) -> None:
+        self.autocast_in_backward |= torch.is_autocast_enabled("cpu")
 
     def _broken(self, logits: Tensor) -> Tensor:
         if not self._infinite:
@@ -257,6 +264,7 @@ def trained(student: Any, **inputs: Any) -> Trained:
         "steps": run["steps"],
         "parameters": run["parameters"],
         "has_float32_state": run["has_float32_state"],
+        "autocast_in_backward": run["autocast_in_backward"],
     }
 
 
@@ -459,6 +467,7 @@ def _run(
             for v in s.values()
             if isinstance(v, Tensor)
         ),
+        "autocast_in_backward": watcher.autocast_in_backward,
         "log": _log(folder),
         "lines": watcher.lines,
     }

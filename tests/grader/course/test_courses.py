@@ -199,6 +199,8 @@ WRONG = [
      'packages: expected a list of packages as pip names them, like "numpy>=1.26"; got '
      "['six @ file:///six.whl']"),
     ("points = 5", "points = = 5", 15, "this is not TOML: Invalid value"),
+    ("points = 5", "points = 0x" + "f" * 20, 36, "this is not TOML: a whole number has more than"),
+    ("points = 5", "points = " + "[" * 10_000, 36, "this is not TOML: "),
     ('forbidden = []\n\n[[', 'forbidden = []\npoints = 6\n\n[[', 19,
      "this is not TOML: Cannot overwrite a value"),
 ]  # fmt: skip

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -19,31 +18,17 @@ import pynvml
 import pytest
 import torch
 
-from grader.base.errors import (
-    GraderFault,
-    OutOfMemory,
-    Raised,
-    SandboxUnavailable,
-    UsageError,
-)
+from grader.base.errors import GraderFault, OutOfMemory, Raised, SandboxUnavailable, UsageError
 from grader.course import courses
 from grader.grading import gpu_health
 from grader.grading.grade import grade
-from grader.sandbox import (
-    driver,
-    gpu_readings,
-    gpu_turns,
-    gpus,
-    preflight,
-    seccomp,
-    visible,
-)
+from grader.sandbox import driver, gpu_readings, gpu_turns, gpus, preflight, seccomp, visible
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
-from tests.grader.in_the_sandbox import COURSE, LIMITS, MIB, answer, fault
-from tests.grader.processes import alive
+from tests.grader.in_the_sandbox import COURSE, LIMITS, MACHINE, MIB, SYSCALLS, answer, fault
+from tests.grader.processes import alive, ran
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gpu")]  # one warm sandbox serves this file
 
@@ -249,11 +234,8 @@ def test_the_drivers_libraries_are_found_however_the_loader_finds_them(tmp_path)
     A driver outside the default folders also needs that variable.
     """
     file = library(tmp_path, "libnvidia-ml.so.1")
-    command = [sys.executable, "-I", driver.__file__]
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=True, timeout=600
-    )
+    done = ran([sys.executable, "-I", driver.__file__], env=environment)
     assert str(file) == json.loads(done.stdout)["libraries"]["libnvidia-ml.so.1"]
 
 
@@ -378,26 +360,18 @@ def test_a_gpu_gives_nothing_more_to_write_to(boxed):
     assert denied | {"No such file or directory"} >= {*answer(boxed, source, switches, 0)}
 
 
-def test_of_the_denied_system_calls_only_what_cuda_needs_is_allowed(boxed):
-    """CUDA needs the calls for memory files.
-
-    Performance counters and the CPU affinity of other processes stay denied.
-    """
-    machine = seccomp.MACHINES[os.uname().machine]
-    source = """
-        import ctypes
-        libc = ctypes.CDLL(None, use_errno=True)
-        def f(numbers):
-            found = {}
-            for name, number in numbers.items():
-                ctypes.set_errno(0)
-                found[name] = ctypes.get_errno() if libc.syscall(number, 0, 0, 0, 0, 0) == -1 else 0
-            return found
-    """
-    seen = answer(boxed, source, machine.denied)
+def only_memory_files_are_allowed(box):
+    """CUDA needs the calls for them. All other calls of the first list stay denied."""
+    denied = MACHINE.those(seccomp.DENIED)
+    calls = [[number, 0, 0, 0, 0, 0] for number in denied.values()]
+    seen = dict(zip(denied, answer(box, SYSCALLS, calls), strict=True))
     assert seen.pop("memfd_create") == errno.EFAULT  # the call has no valid name
     assert {errno.EPERM} == set(seen.values())
-    assert seccomp.NEEDED_BY_CUDA <= set(machine.denied)
+
+
+def test_of_the_denied_system_calls_only_what_cuda_needs_is_allowed(boxed):
+    only_memory_files_are_allowed(boxed)
+    assert {"memfd_create"} == seccomp.NEEDED_BY_CUDA
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's own permissions count")
@@ -501,29 +475,23 @@ class Read:
         self.used_bytes = reading(*values)
 
 
-def test_usage_is_the_difference_to_before_the_test():
-    """Memory in use before the test does not count, and the difference is never negative."""
-    seen = gpu_readings.Usage(Read(5 * GIB, 6 * GIB, 4 * GIB))
+def test_a_test_may_have_its_limit_and_what_cuda_itself_takes(monkeypatch):
+    """Memory in use before the test does not count, and one byte beyond is too much.
+
+    The number of readings does not depend on how often a session's loop runs.
+    """
+    monkeypatch.setattr(gpu_readings, "LOOK_AT_MEMORY_SECONDS", 0.0)
+    allowed = 2 * GIB + gpu_readings.CONTEXT_BYTES
+    seen = gpu_readings.Usage(
+        Read(5 * GIB, 6 * GIB, 4 * GIB, GIB, GIB + allowed, GIB + allowed + 1)
+    )
     assert seen.taken_bytes() == 0
     seen.start()
     assert [GIB, 0] == [seen.taken_bytes(), seen.taken_bytes()]
-
-
-def test_a_test_may_have_its_limit_and_what_cuda_itself_takes(monkeypatch):
-    """One byte beyond the limit plus CUDA's own memory is too much."""
-    monkeypatch.setattr(gpu_readings, "LOOK_AT_MEMORY_SECONDS", 0.0)
-    allowed = 2 * GIB + gpu_readings.CONTEXT_BYTES
-    seen = gpu_readings.Usage(Read(0, allowed, allowed + 1))
     seen.start()
     assert [False, True] == [seen.exceeds(2 * GIB), seen.exceeds(2 * GIB)]
-
-
-def test_the_device_is_looked_at_only_now_and_then(monkeypatch):
-    """The number of readings does not depend on how often a session's loop runs."""
     monkeypatch.setattr(gpu_readings, "LOOK_AT_MEMORY_SECONDS", 1000.0)
-    seen = gpu_readings.Usage(Read(0, 0, 100 * GIB))
-    seen.start()
-    assert [False] * 3 == [seen.exceeds(GIB) for _ in range(3)]
+    assert [True, False, False] == [seen.exceeds(GIB) for _ in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -648,9 +616,7 @@ def test_nothing_that_the_zygote_imports_asks_for_cuda():
 
     A child's memory limit therefore takes effect only when CUDA is first used.
     """
-    done = subprocess.run(
-        [sys.executable, "-c", TRAPPED], cwd=ROOT, capture_output=True, text=True, timeout=600
-    )
+    done = ran([sys.executable, "-c", TRAPPED], cwd=ROOT)
     assert ("True False\n", 0) == (done.stdout, done.returncode), done.stderr
 
 

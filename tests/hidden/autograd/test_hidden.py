@@ -655,4 +655,5 @@ def test_leaves_its_inputs_as_they_were(student, rng):
     for name in ("x", "y"):
         which = f"{name} after the call"
         expect.tensor(got[name], call[name], of="accumulate_gradients", name=which, hint=hint)
+    expect.that(got["trains"], "the model is in eval mode now", of="accumulate_gradients")
     expect.generators_left(got["generators_changed"], of="accumulate_gradients")

@@ -282,6 +282,7 @@ def test_transformer_of_today(student, rng):
         ({"kv_heads": 1}, {**scores, "qkv": Fraction(heads + 2, 3 * heads)}),
         ({"head_width": width + extra}, wider),
         (experts, {"ffn": active + shared}),
+        ({**experts, "gated_ffn": True}, {"ffn": Fraction(3, 2) * (active + shared)}),
         ({"shared_experts": shared}, {"ffn": 1 + shared}),
     ]:
         got = parts_from(student, {**plain, **options}, 2, 3)

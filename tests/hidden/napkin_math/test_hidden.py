@@ -288,6 +288,7 @@ def test_parameters_of_a_layer_of_today(student, rng):
         ({"kv_heads": 1}, 2 * d * (d // heads) - 2 * d * d),
         ({"head_width": width}, 4 * d * heads * width - 4 * d * d),
         (some, (experts + shared - 1) * 2 * d * ff),
+        ({**some, "gated_ffn": True}, (3 * (experts + shared) - 2) * d * ff),
     ]:
         got = parameters(student, sizes, **options) - parameters(student, sizes)
         expected = sizes["num_layers"] * more

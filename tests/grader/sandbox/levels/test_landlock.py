@@ -25,7 +25,7 @@ from grader.sandbox import levels
 from grader.sandbox.levels import landlock
 from grader.worker import walls
 from tests.grader.in_the_sandbox import COURSE, MIB, NEEDS_LANDLOCK, answer, ask, plain_box, session
-from tests.grader.processes import processes, until
+from tests.grader.processes import processes, ran, until
 
 LEVEL = levels.LEVELS["landlock"]
 
@@ -357,7 +357,7 @@ def test_a_full_disk_is_the_fault_of_whoever_fills_it():
     with tempfile.TemporaryDirectory(dir="/tmp") as place:  # that others may pass through
         command = ["unshare", "--mount", "sh", "-c", script, "sh", place]
         command += [sys.executable, "-c", ON_A_FULL_DISK, place]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=COURSE.root, timeout=600)
+        done = ran(command, cwd=COURSE.root)
     if "mount:" in done.stderr:
         pytest.skip(done.stderr)
     assert done.stdout.splitlines() == [
