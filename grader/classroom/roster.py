@@ -82,18 +82,20 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
     columns = _Columns(header, f"{_shown(path)}:{header_line}")
     students: list[Student] = []
     lines: dict[str, int] = {}
+    titles = [*map(_letters, header)]
+    roles = [place for name, place in columns.others.items() if _letters(name) in ROLE]
     for line, row in rows:
         where = f"{_shown(path)}:{line}"
         cells = [" ".join(unicodedata.normalize("NFC", cell).split()) for cell in row]
         if any(cells[len(header) :]):
             raise UsageError(f"{where} has more cells than the header has columns")
-        if [*map(_letters, cells)] == [*map(_letters, header)]:
+        if [*map(_letters, cells)] == titles:
             continue  # two rosters in one file
         cells += [""] * (len(header) - len(cells))
         student = columns.student(cells)
         if columns.is_gradebook and _is_extra_row(student):
             continue
-        role = " ".join(cells[i] for name, i in columns.others.items() if _letters(name) in ROLE)
+        role = " ".join(cells[place] for place in roles)
         if STAFF.search(role) and "student" not in role.casefold():
             staff.append(one_line(student.name or student.id, 100))
             continue
