@@ -500,6 +500,16 @@ def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monk
         plain_box("landlock")
 
 
+def test_a_file_of_the_same_disk_has_two_names_and_another_is_copied(tmp_path):
+    """A copy of Python takes a second, and a second name of each file a tenth of that."""
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").write_text("x")
+    for source, name in ((tmp_path / "a", "c"), ("/proc/version", "d")):
+        landlock._named_again(source, tmp_path / name)
+        assert (tmp_path / name).read_text() == Path(source).read_text()
+    assert [2, 1] == [os.lstat(tmp_path / name).st_nlink for name in "cd"]
+
+
 @NEEDS_LANDLOCK
 def test_a_child_counts_before_it_has_become_the_students_user():
     """Otherwise, a slow start would look like a test that no longer runs."""
