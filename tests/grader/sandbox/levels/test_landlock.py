@@ -24,8 +24,10 @@ from grader.results.merge import WEAKEST_FIRST
 from grader.sandbox import levels
 from grader.sandbox.levels import landlock
 from grader.worker import walls
+from tests.grader.classroom.a_class import LISTS, hand_in
 from tests.grader.in_the_sandbox import COURSE, MIB, NEEDS_LANDLOCK, answer, ask, plain_box, session
 from tests.grader.processes import processes, until
+from tests.grader.small_courses import with_lists
 
 LEVEL = levels.LEVELS["landlock"]
 
@@ -543,13 +545,12 @@ def test_results_of_two_levels_merge_to_the_weaker():
 
 
 @at_this_level
-def test_without_bubblewrap_root_grades_at_the_second_level(grader, root, quick_course, tmp_path):
+def test_without_bubblewrap_root_grades_at_the_second_level(grader, tmp_path):
     """The report names the level, and stderr gives the reason."""
-    done = grader(
-        *("grade", root / "examples" / "sample.zip", "--only", "tensor_memory"),
-        *("--course", quick_course),
-        env={**os.environ, "PATH": str(tmp_path)},
-    )
+    hand_in(tmp_path, "ada", LISTS)
+    course = with_lists(tmp_path / "course")
+    path = {**os.environ, "PATH": str(tmp_path)}
+    done = grader("grade", tmp_path / "ada.zip", "--course", course, env=path)
     assert 0 == done.returncode
     assert "bubblewrap is not installed" in done.stderr
     assert "isolated by landlock, the second level" in done.stderr
