@@ -151,6 +151,7 @@ def not_shifted(get):
     return batch
 
 
+@pytest.mark.proof
 def test_a_wrong_part_flies_visibly_worse(tokens, tmp_path):
     """A wrong optimizer learns less; targets that are not shifted teach the model to copy."""
     own = [name for name in ALL if name != "training_loop"]

@@ -266,7 +266,7 @@ def test_both_bundles_are_built_and_grade_the_reference(lists):
     assert found.startswith("release gradescope: its autograder gives the reference None of 3")
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_a_requirement_can_be_declined_with_a_reason(grader, lists):
     """Without the reason it is a complaint, and a reason without need is one, too."""
 
