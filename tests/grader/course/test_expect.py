@@ -598,7 +598,7 @@ def test_a_right_call_that_fails_is_told_as_such():
 def test_where_students_run_elsewhere_only_their_exceptions_are_theirs(monkeypatch):
     """If students run in another process, an oracle's ValueError does not count as theirs."""
     monkeypatch.setattr(expect, "sandboxed", True)
-    within(raised(["ValueError"], "ValueError", "x", None), ValueError)
+    within(Raised(["ValueError"], "ValueError", "x", None), ValueError)
     with pytest.raises(ValueError, match=r"^an oracle.s$"):
         within(ValueError("an oracle's"), ValueError)
 
@@ -702,7 +702,7 @@ def test_what_is_no_exception_is_not_caught():
     ("error", "theirs"),
     [
         (ValueError(), True),
-        (raised([], "Strange", "", None), True),
+        (Raised([], "Strange", "", None), True),
         (GraderFault(), False),
         (Crashed(""), False),
         (TimedOut(""), False),
