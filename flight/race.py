@@ -7,6 +7,7 @@ repeats a recipe gets its loss again, up to rounding, on any machine: `race --ch
 
 import argparse
 import hashlib
+import io
 import json
 import math
 import sys
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -56,17 +57,7 @@ NUMBERS: dict[str, tuple[int | float, float, float]] = {
     "seed": (0, 0, 10**6),
 }
 Recipe = dict[str, int | float]
-
-
-class Plain(parts.Parts):
-    """Given parts. Attention is made of products that are counted, because a fused one is not."""
-
-    def attention(self, q: Tensor, k: Tensor, v: Tensor, heads: int) -> Tensor:
-        """Causal attention of features that belong to all heads."""
-        q, k, v = (part.view(*part.shape[:2], heads, -1).movedim(2, 1) for part in (q, k, v))
-        later = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(1)
-        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(later, -torch.inf)
-        return (scores.softmax(-1) @ v).movedim(1, -2).flatten(-2)
+COUNTED = sdpa_kernel(SDPBackend.MATH)  # attention as products, because a fused one is not counted
 
 
 def main(root: Path, arguments: list[str]) -> int:
@@ -87,6 +78,7 @@ def main(root: Path, arguments: list[str]) -> int:
     return 0
 
 
+@COUNTED
 def fly(
     root: Path, recipe: Recipe, budget: int, entry: dict[str, Any] | None = None
 ) -> dict[str, Any]:
@@ -134,7 +126,7 @@ def fly(
 def _trained(recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
     """A model after so many steps of the given loop."""
     torch.manual_seed(int(recipe["seed"]))
-    model = Chick(_size(recipe), _plain())
+    model = Chick(_size(recipe), parts.load([]))
     optimizer = torch.optim.AdamW(
         model.parameters(),
         betas=(recipe["beta1"], recipe["beta2"]),
@@ -150,12 +142,12 @@ def _trained(recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
         warmup_steps=int(recipe["warmup"] * steps),
         max_grad_norm=recipe["clip"],
         seed=recipe["seed"],
-        checkpoint_path="",
+        checkpoint_path=io.BytesIO(),
     )
     with tempfile.TemporaryDirectory() as folder:
         config.log_path = Path(folder, "log")
         with Live(config.log_path, steps, _size(recipe).tokens, sys.stdout):
-            given.train(model, optimizer, text, config, _plain())
+            given.train(model, optimizer, text, config, parts.load([]))
     return model
 
 
@@ -230,11 +222,12 @@ def course_text(root: Path) -> tuple[np.ndarray, np.ndarray, str]:
     return np.frombuffer(b"\n".join(texts), dtype=np.uint8), held_out, digest
 
 
+@COUNTED
 def step_flops(recipe: Recipe) -> int:
     """The FLOPs of a step, as torch counts those of tensors without memory."""
     size = _size(recipe)
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
-        model = Chick(size, _plain())
+        model = Chick(size, parts.load([]))
         tokens = torch.zeros(size.batch, size.context_length, dtype=torch.long)
         cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops())
@@ -262,11 +255,6 @@ def validation_loss(model: Chick, held_out: np.ndarray) -> float:
         right = targets[at : at + windows].flatten()
         total += cross_entropy(logits, right, reduction="sum").item()
     return total / targets.numel()
-
-
-def _plain() -> parts.Parts:
-    nothing: dict[str, Any] = {"save_checkpoint": lambda *given: None}
-    return Plain([], parts.load([])._found | nothing)
 
 
 def _size(recipe: Recipe) -> Size:

@@ -82,6 +82,7 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
     """
     header_line, header, rows = table(path)
     columns = _Columns(header, f"{_shown(path)}:{header_line}")
+    titles = [*map(_letters, header)]
     left_out = defaultdict[str, list[str]](list)
     students: dict[str, tuple[Student, int]] = {}
     for line, row in rows:
@@ -89,7 +90,7 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
         cells = [" ".join(unicodedata.normalize("NFC", cell).split()) for cell in row]
         if any(cells[len(header) :]):
             raise UsageError(f"{where} has more cells than the header has columns")
-        if [*map(_letters, cells)] == [*map(_letters, header)]:
+        if [*map(_letters, cells)] == titles:
             continue  # two rosters in one file
         student = columns.student(cells + [""] * (len(header) - len(cells)))
         if kind := columns.kind_of(student):
@@ -281,7 +282,7 @@ def assign(
             student = strangers.setdefault(key, new)
         attempts.append((student, item))
     attempts.sort(key=lambda attempt: attempt[0].id)  # stable, so the order of attempts is kept
-    attempts = _with_doubts(attempts)
+    attempts = _with_doubts(attempts, {student.id for student in roster or []})
     present = {student.id for student, _ in attempts if student.listed}
     missing = [student for student in roster or [] if student.id not in present]
     told = [item for item in unknown if item.key not in former]
@@ -332,25 +333,51 @@ def _order(item: HandedIn) -> tuple[float, int, str]:
     return at, item.number or 0, os.fsdecode(item.path)
 
 
-def _with_doubts(attempts: list[tuple[Student, HandedIn]]) -> list[tuple[Student, HandedIn]]:
-    """Mark a student's attempts whose order neither a time nor a number gives."""
+def _with_doubts(
+    attempts: list[tuple[Student, HandedIn]], known: Container[str]
+) -> list[tuple[Student, HandedIn]]:
+    """Mark a student's attempts whose order neither a time nor a number gives.
+
+    Ids that differ only in case or in how an accent is written are of one student, unless the
+    roster has them.
+    """
+    by_student: dict[str, list[tuple[Student, HandedIn]]] = defaultdict(list)
+    for one in attempts:
+        name = one[0].id
+        kept = name if name in known else unicodedata.normalize("NFKC", name).casefold()
+        by_student[kept].append(one)
     doubts: dict[tuple[str, Path], str] = {}
-    by_student = itertools.groupby(attempts, key=lambda attempt: attempt[0].id)
-    for key, group in by_student:
-        undated = [item for _, item in group if item.submitted_at is None]
-        for first, second in itertools.pairwise(undated):
-            if first.number is None or first.number == second.number:
-                doubt = (
-                    f"{one_line(first.path.name, 100)} and {one_line(second.path.name, 100)} are "
-                    f"both from the student {one_line(key, 100)}, and nothing says which was "
-                    "handed in last; remove the one that does not count"
+    for theirs in by_student.values():
+        pairs = itertools.chain(itertools.pairwise(theirs), ((theirs[0], one) for one in theirs))
+        for (student, first), (other, second) in pairs:
+            doubt = f"{one_line(first.path.name, 100)} and {one_line(second.path.name, 100)} "
+            if student.id != other.id:
+                doubt += (
+                    "name students that differ only in case or spelling; rename one, or remove the "
+                    "one that does not count"
                 )
-                doubts |= {(key, first.path): doubt, (key, second.path): doubt}
+            elif not _has_order(first, second):
+                doubt += (
+                    f"are both from the student {one_line(student.id, 100)}, and nothing says "
+                    "which was handed in last; remove the one that does not count"
+                )
+                if first.path.name.startswith(first.key):
+                    hint = f"{first.key}@2026-10-01T22-10-00Z.zip"
+                    doubt += f", or add a time to each name, as in {one_line(hint, 100)}"
+            else:
+                continue
+            doubts |= {(student.id, first.path): doubt, (other.id, second.path): doubt}
     return [
         (student, msgspec.structs.replace(item, doubt=doubt) if doubt else item)
         for student, item in attempts
-        for doubt in [doubts.get((student.id, item.path), "")]
+        for doubt in ["" if item.doubt else doubts.get((student.id, item.path), "")]
     ]
+
+
+def _has_order(first: HandedIn, second: HandedIn) -> bool:
+    if first.path == second.path or first.number not in (None, second.number):
+        return True
+    return first.submitted_at not in (None, second.submitted_at)
 
 
 class _NewIds:

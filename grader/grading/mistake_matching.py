@@ -16,7 +16,7 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from grader.base.errors import CourseFault, Raised, StudentFault
 from grader.course.courses import Course, Problem
 from grader.grading import garbage, local_student
 from grader.grading.same_answers import elements, has_numbers, same
-from grader.grading.undo_settings import restored
+from grader.grading.undo_settings import restored, silenced
 from grader.sandbox.replies import Probe
 from grader.solutions import mistakes
 from grader.solutions.mistakes import Mistake
@@ -199,16 +199,14 @@ def _by_test(
 
     For tests that no mistake explains alone, try two together.
     """
-    tests: dict[Any, list[Case]] = {}
-    for case in failed:
-        tests.setdefault(case.test, []).append(case)
-    explains: dict[str, list[Any]] = {}
+    tests = {case.test: [c for c in failed if c.test is case.test] for case in failed}
+    explains: dict[str, dict[Any, int]] = {}  # how alike, for each test that a mistake explains
     unlike: dict[str, set[Any]] = {}  # the tests that a mistake fails in another way
     by_name = {mistake.name: mistake for mistake, _ in solutions}
     for mistake, package in solutions:
         likeness = {test: _likeness(package, runs) for test, runs in tests.items()}
         if TELLING in likeness.values() and _passes_all(package, passed):
-            explains[mistake.name] = [test for test in tests if likeness[test]]
+            explains[mistake.name] = {test: alike for test, alike in likeness.items() if alike}
             others = [test for test in tests if not likeness[test]]
             unlike[mistake.name] = {t for t in others if not _passes_all(package, tests[t])}
     # A test that no single mistake explains has two, so its failure contradicts neither.
@@ -228,16 +226,28 @@ def _by_test(
 
 
 def _named(
-    test: Any, explains: dict[str, list[Any]], ranks: dict[str, tuple[int, int]]
+    test: Any, explains: dict[str, dict[Any, int]], ranks: dict[str, tuple[int, int]]
 ) -> list[str]:
     """The mistakes that explain a test, and of these the best ones; none if too many.
 
     The best ones explain most tests, and contradict the fewest that another mistake explains.
+    Code has either of two rivals, whichever of them explains this test.
     """
     alike = [name for name, explained_ in explains.items() if test in explained_]
     best = max((ranks[name] for name in alike), default=None)
-    named = [name for name in alike if ranks[name] == best]
+    named = [
+        name
+        for name in explains
+        if (name in alike and ranks[name] == best)
+        or any(ranks[one] == best and _are_rivals(explains[one], explains[name]) for one in alike)
+    ]
     return named if len(named) <= MOST_NAMED else []
+
+
+def _are_rivals(first: dict[Any, int], second: dict[Any, int]) -> bool:
+    """Whether two mistakes explain a test by the same numbers, and each also another test."""
+    shared = [test for test in first if first[test] == second.get(test) == TELLING]
+    return bool(shared) and bool(first.keys() - second) and bool(second.keys() - first)
 
 
 def _pairs(
@@ -413,7 +423,7 @@ def _undisturbed() -> Iterator[None]:
     """Restore generators, working folder and torch settings at the end of the block.
 
     Inside the block, os.fork, os.kill and os._exit raise an exception, because torch may have
-    threads. What the wrong solutions print is discarded: stdout may be a report.
+    threads. What the wrong solutions print is discarded, too: stdout may be a report.
     """
 
     def no_process(*arguments: Any) -> Any:
@@ -427,9 +437,7 @@ def _undisturbed() -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(restored())
             stack.enter_context(keeping_generators())
-            nowhere = stack.enter_context(open(os.devnull, "w"))
-            stack.enter_context(redirect_stdout(nowhere))
-            stack.enter_context(redirect_stderr(nowhere))
+            stack.enter_context(silenced())
             os.chdir(stack.enter_context(temporary.TemporaryFolder()))
             try:
                 yield

@@ -126,8 +126,8 @@ def plain(text: str) -> str:
 
 
 def _sentence(line: str) -> str:
-    """The first sentence of a line; three dots, as in a pattern of einops, end none."""
-    return re.split(r"(?<=[.!?])\s+(?=[A-Z])", line)[0]
+    """The first sentence of a line; three dots, as in a pattern of einops, and e.g. end none."""
+    return re.split(r"(?<=[.!?])(?<!\be\.g\.)\s+(?=[A-Z])", line)[0]
 
 
 def origin(error: BaseException) -> str:

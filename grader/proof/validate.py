@@ -29,6 +29,7 @@ from grader.grading.blame import UNUSABLE
 from grader.grading.grade import grade, import_libraries
 from grader.grading.job import Host, Opens
 from grader.grading.local_student import LocalBox, LocalSession
+from grader.grading.undo_settings import silenced
 from grader.proof import course_checks, fields, hostile, mutants, public
 from grader.proof.kinds import DECLINABLE, KINDS, Judged, Row
 from grader.proof.matrices import HiddenTest, Matrix, tests_in
@@ -402,6 +403,11 @@ def _run(trial: Trial) -> Row:
         complaint = f"{where}: {trial.broken}"
         points = trial.problem.points
         return Row(trial.problem.id, trial.kind, trial.name, trial.seed, 0, points, [], complaint)
+    with silenced():
+        return _graded(trial, where)
+
+
+def _graded(trial: Trial, where: str) -> Row:
     course = own_course()
     here = trial.runs_here
     sandbox: Host = _local_box() if here else own_sandbox()

@@ -92,13 +92,16 @@ DEVICES: dict[str, Values] = {
     for hw in (accounting.A100_80GB, accounting.H100_SXM, accounting.H200_SXM)
 }
 _FP32, _BF16 = torch.float32, torch.bfloat16
+# AdamW in float32; with bfloat16 weights and gradients, with and without a float32 master copy.
+FULL = accounting.TrainingRecipe(_FP32, _FP32, (_FP32, _FP32))
+MASTER = accounting.TrainingRecipe(_BF16, _BF16, (_FP32, _FP32), _FP32)
+SLIM = accounting.TrainingRecipe(_BF16, _BF16, (_FP32, _FP32))
+LOWEST = accounting.TrainingRecipe(_BF16, _BF16, (_BF16, _BF16))
 TRAINING = {
-    "float32": accounting.TrainingRecipe(_FP32, _FP32, (_FP32, _FP32)),
-    "bfloat16 with a float32 master": accounting.TrainingRecipe(
-        _BF16, _BF16, (_FP32, _FP32), _FP32
-    ),
-    "bfloat16 without a master": accounting.TrainingRecipe(_BF16, _BF16, (_FP32, _FP32)),
-    "bfloat16 throughout": accounting.TrainingRecipe(_BF16, _BF16, (_BF16, _BF16)),
+    "float32": FULL,
+    "bfloat16 with a float32 master": MASTER,
+    "bfloat16 without a master": SLIM,
+    "bfloat16 throughout": LOWEST,
 }
 RECIPES = {
     name: {

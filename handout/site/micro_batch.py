@@ -126,4 +126,4 @@ def peak(
 
 # Bytes per token and entry of the vocabulary when the loss is differentiated: its log-softmax, the
 # gradient of that, and the gradient of the logits.
-LOGIT = peak(TransformerConfig(1, 1, 1, 1, 1, 1), 1, formulas.TRAINING["float32"]).logits
+LOGIT = peak(TransformerConfig(1, 1, 1, 1, 1, 1), 1, formulas.FULL).logits

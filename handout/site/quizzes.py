@@ -19,7 +19,7 @@ import torch
 from grader.solutions.reference import einops_reshaping, linear, optimizers, precision
 from grader.solutions.reference import flop_counting as flops
 from grader.solutions.reference import resource_accounting as accounting
-from handout.site import calculators, micro_batch, numbers, wren
+from handout.site import calculators, formulas, micro_batch, numbers, wren
 
 NAPKIN = Path(__file__).parents[1] / "napkin.toml"
 
@@ -66,7 +66,6 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 BF16, FP32 = torch.bfloat16, torch.float32
 A100, H100, H200 = accounting.A100_80GB, accounting.H100_SXM, accounting.H200_SXM
-MASTER = accounting.TrainingRecipe(BF16, BF16, (FP32, FP32), FP32)
 AGAIN = flops.training_flops(3, 1, recompute_forward=True) / flops.training_flops(3, 1)
 LLAMA = flops.TransformerConfig(128256, 8192, 32, 4096, 32, 14336, gated_ffn=True, kv_heads=8)
 LLAMA_70B = replace(LLAMA, num_layers=80, d_model=8192, num_heads=64, d_ff=28672)
@@ -117,7 +116,8 @@ def first(holds: Callable[[int], bool]) -> int:
     return next(number for number in count(1) if holds(number))
 
 
-NAMES = {
+NAMES: dict[str, Any] = {
+    "MASTER": formulas.MASTER,
     "einops_reshaping": einops_reshaping,
     "linear": linear,
     "micro_batch": micro_batch,

@@ -92,8 +92,8 @@ LOOK = (
 def graded_in_a_shell(first, submission, *options, **environment):
     """Run `grader grade --only napkin_math` in a shell, after another command in that shell."""
     line = ["bash", "-c", f'{first} && exec "$@"', "bash", sys.executable, "-m", "grader", "grade"]
-    line += [str(submission), "--only", "napkin_math", *map(str, options)]
-    return ran(line, cwd=COURSE.root, env=os.environ | environment)
+    line += [submission, "--only", "napkin_math", *options]
+    return ran(line, cwd=COURSE.root, env={**os.environ, **environment})
 
 
 MACHINE = seccomp.MACHINES[platform.machine()]

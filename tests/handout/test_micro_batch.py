@@ -14,14 +14,12 @@ import torch
 
 from grader.solutions.reference.activation_checkpointing import saved_activation_bytes
 from grader.solutions.reference.flop_counting import TransformerConfig
-from grader.solutions.reference.resource_accounting import TrainingRecipe
-from handout.site import measured, micro_batch, wren
+from handout.site import formulas, measured, micro_batch, wren
 from handout.site.measured import Block, Live, Model, a_micro_batch
 from tests.grader.sampling import every
 
-FP32, BF16 = torch.float32, torch.bfloat16
-AUTOCAST = TrainingRecipe(FP32, FP32, (FP32, FP32))
-PURE = TrainingRecipe(BF16, BF16, (FP32, FP32))
+BF16 = torch.bfloat16
+AUTOCAST, PURE = formulas.FULL, formulas.SLIM
 RECIPES = {"autocast": AUTOCAST, "bfloat16 weights": PURE}
 SEQUENCES = 4
 

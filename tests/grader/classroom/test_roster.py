@@ -395,7 +395,7 @@ def test_attempts_are_sorted_by_student_then_time_then_number_then_path():
         handed_in("12345", number=1),
     ]
     found = assign(items, [ZOE, JANE])
-    assert [items[i] for i in (5, 4, 2, 1, 0, 3)] == [item for _, item in found.attempts]
+    assert [items[i].path for i in (5, 4, 2, 1, 0, 3)] == [item.path for _, item in found.attempts]
     assert ([], []) == (found.missing, found.unknown)
 
 
@@ -406,7 +406,8 @@ def test_two_keys_of_one_student_without_an_order_are_in_doubt(number):
     found = assign([*items, handed_in("b2")], [JANE, ZOE])
     doubt = (
         "12345.zip and jdoe.zip are both from the student 12345, and nothing says which was handed "
-        "in last; remove the one that does not count"
+        "in last; remove the one that does not count, or add a time to each name, as in "
+        "12345@2026-10-01T22-10-00Z.zip"
     )
     assert [doubt, doubt, ""] == [item.doubt for _, item in found.attempts]
 

@@ -258,14 +258,6 @@ def test_a_missing_course_is_said(tmp_path):
         courses.load(tmp_path)
 
 
-def test_a_course_of_an_earlier_version_is_said(root, tmp_path):
-    course = shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
-    courses.load(course)
-    (course / "tests" / "expect.py").write_text("")
-    with pytest.raises(CourseFault, match=r"course/tests/expect\.py belongs .*from kit import"):
-        courses.load(course)
-
-
 @given(data=st.data())
 def test_any_value_in_any_place_is_taken_or_said(data):
     text = '0 -1 true "x" [] {} [1] nan 1979-05-27 [[]]'

@@ -308,6 +308,7 @@ EINOPS = (
         ),
         ("could not save\n(from TypeError: x)", "could not save (from TypeError: x)"),
         ("AttributeError: x\n\nfrom user code:\n  line 2", "AttributeError: x"),
+        ("No pointer (e.g. Fake). If you …\n\nTo fix it", "No pointer (e.g. Fake)."),
         ("One sentence. And another one.", "One sentence. And another one."),
         ("One sentence. " + 400 * "x" + ". Y", "One sentence. " + 400 * "x" + "."),
         ("", ""),

@@ -1,7 +1,9 @@
 """Reading a submission: which files are graded, listed or refused, and with which sentence."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import random
 import stat
@@ -149,7 +151,7 @@ def test_the_hash_depends_on_the_graded_sources_alone(kind, tmp_path):
 def test_what_is_not_graded_is_listed_with_its_reason(kind, tmp_path):
     """Files outside assignment/ are listed by folder; files that tools create are not mentioned."""
     names = "README.md .git/objects/1 .git/objects/2 tests/test_linear.py conftest.py .DS_Store"
-    names += " __MACOSX/assignment/._linear.py"
+    names += " __MACOSX/assignment/._linear.py assignment/._linear.py"
     inside = "__init__.py __main__.py assignment.py conftest.py problems.toml notes.txt 2.py"
     inside += " a-b/x.py linear.PY linear.pyc __pycache__/linear.cpython-312.pyc .DS_Store"
     clutter = empty(*names.split(), *below("assignment/", empty(*inside.split(), "linear (1).py")))
@@ -230,7 +232,24 @@ def test_what_is_no_file_is_refused(tmp_path):
     assert "PATH is larger than 64 MiB" == refusal(tmp_path / "large.zip")
 
 
-@pytest.mark.parametrize("content", [b"", b"x = 1\n", b"Rar!\x1a\x07", b"PK"])
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"Rar!\x1a\x07", "a RAR archive"),
+        (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+        (bz2.compress(b""), "compressed with bzip2"),
+        (lzma.compress(b""), "compressed with xz"),
+        (tarfile.TarInfo("a.py").tobuf(), "a tar without gzip"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.zip", "a.rar", "a.tar.gz"])
+def test_an_archive_of_another_kind_is_named(content, kind, name, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    said = f"PATH is {kind}: hand in a .zip of the folder assignment/"
+    assert said == refusal(tmp_path / name)
+
+
+@pytest.mark.parametrize("content", [b"", b"x = 1\n", b"PK"])
 def test_a_file_that_is_no_archive_is_refused(content, tmp_path):
     """A file with the name of an archive may be a download that was cut off."""
     for name, said in (
@@ -487,12 +506,14 @@ MEANT = "was it meant as assignment/linear.py, which is missing?"
         *(([name], MEANT) for name in (
             "assignment/Linear.py", "assignment/linear.PY", "assignment/linear (1).py",
             "assignment/linear.py.txt", "assignment/two_layers.py", "linear_final_v2.py",
-            "assignment/linears.py",
+            "assignment/linears.py", "assignment/linear.py.bak", "assignment/linear_ada.py",
+            "assignment/Copy of linear.py", "assignment/line.py",
         )),
         (["assignment/linear - Copy.py", "assignment/linear.py"], "was it meant as assignment/lin"),
+        (["assignment/assignment/linear.py", "assignment/linear.py"], "was it meant as assignment"),
         (["assignment/linear.py", "solution.ipynb"], "was it meant as the solution?"),
         (["assignment/linear.py", "assignment/optimizer.py", "assignment/two_layers.py"], ""),
-        (["assignment/linear.py", "assignment/data.py", "assignment/linear2.py"], ""),
+        (["assignment/linear.py", "assignment/data.py", "assignment/linear_parts.py"], ""),
         (["assignment/linear.py", "notes.txt", "docs/linear.md"], ""),
     ],
 )  # fmt: skip

@@ -7,10 +7,11 @@ import torch
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import micro_batch, wren
-from tests.handout.chapters.c05_resource_accounting import GPT3, RECIPES
+from handout.site.formulas import SLIM
+from tests.handout.chapters.c05_resource_accounting import GPT3
 from tests.handout.page_figures import Figures, n
 
-PURE = RECIPES["the same without a master"]  # weights in bfloat16
+PURE = SLIM  # weights in bfloat16
 GATED = {"gated_ffn": True}
 TIED = {"tied_embeddings": True}
 

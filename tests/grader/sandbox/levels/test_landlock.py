@@ -24,8 +24,10 @@ from grader.results.merge import WEAKEST_FIRST
 from grader.sandbox import levels
 from grader.sandbox.levels import landlock
 from grader.worker import walls
+from tests.grader.classroom.a_class import LISTS, hand_in
 from tests.grader.in_the_sandbox import COURSE, MIB, NEEDS_LANDLOCK, answer, ask, plain_box, session
 from tests.grader.processes import processes, ran, until
+from tests.grader.small_courses import with_lists
 
 LEVEL = levels.LEVELS["landlock"]
 
@@ -484,6 +486,16 @@ def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monk
         plain_box("landlock")
 
 
+def test_a_file_of_the_same_disk_has_two_names_and_another_is_copied(tmp_path):
+    """A copy of Python takes a second, and a second name of each file a tenth of that."""
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").write_text("x")
+    for source, name in ((tmp_path / "a", "c"), ("/proc/version", "d")):
+        landlock._named_again(source, tmp_path / name)
+        assert (tmp_path / name).read_text() == Path(source).read_text()
+    assert [2, 1] == [os.lstat(tmp_path / name).st_nlink for name in "cd"]
+
+
 @NEEDS_LANDLOCK
 def test_a_child_counts_before_it_has_become_the_students_user():
     """Otherwise, a slow start would look like a test that no longer runs."""
@@ -517,13 +529,12 @@ def test_results_of_two_levels_merge_to_the_weaker():
 
 
 @at_this_level
-def test_without_bubblewrap_root_grades_at_the_second_level(grader, root, quick_course, tmp_path):
+def test_without_bubblewrap_root_grades_at_the_second_level(grader, tmp_path):
     """The report names the level, and stderr gives the reason."""
-    done = grader(
-        *("grade", root / "examples" / "sample.zip", "--only", "tensor_memory"),
-        *("--course", quick_course),
-        env={**os.environ, "PATH": str(tmp_path)},
-    )
+    hand_in(tmp_path, "ada", LISTS)
+    course = with_lists(tmp_path / "course")
+    path = {**os.environ, "PATH": str(tmp_path)}
+    done = grader("grade", tmp_path / "ada.zip", "--course", course, env=path)
     assert 0 == done.returncode
     assert "bubblewrap is not installed" in done.stderr
     assert "isolated by landlock, the second level" in done.stderr
