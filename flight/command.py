@@ -77,9 +77,8 @@ def _main(root: Path, chosen: argparse.Namespace) -> int:
 
 def _bets(kept: Path, rows: list[Row]) -> dict[str, float | None]:
     """The student's bets, or those that the flight began with; none without a terminal."""
-    if kept.exists():
-        found: dict[str, float | None] = json.loads(kept.read_text(encoding="utf-8"))
-        return found
+    with suppress(OSError, ValueError, TypeError):
+        return dict(json.loads(kept.read_text(encoding="utf-8")))
     if not can_ask():
         print(f"\nno bets: {IN_A_TERMINAL}")
         return {}
@@ -179,7 +178,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--autocast", action="store_true", help="compute products in bfloat16")
     add("--no-momentum", action="store_true", help="AdamW with a β₁ of 0")
     add("--no-warmup", action="store_true", help="start at the highest rate")
-    add("--seed", type=int, default=0, help="of the weights and the batches")
     mine = "use your part of PROBLEM even if its public tests fail; may be repeated"
     problems = list(parts.OF_PROBLEM)
     add("--mine", metavar="PROBLEM", action="append", default=[], choices=problems, help=mine)
@@ -204,7 +202,6 @@ def _settings(chosen: argparse.Namespace) -> flying.Settings:
         momentum=not chosen.no_momentum,
         warmup=not chosen.no_warmup,
         device="cuda" if torch.cuda.is_available() else "cpu",
-        seed=chosen.seed,
     )
     if settings.size == "wren" and settings.device != "cuda":
         raise submit.Refused("--size wren needs a GPU of 80 GB")

@@ -19,6 +19,7 @@ from flight.parts import Parts
 from kit.text import counted, printable, ticking
 
 LOOK_SECONDS = 0.1
+SEED = 0  # of weights and batches
 WARM_UP = 3  # steps that the time of a step leaves out
 PROMPT = "def "
 CHECKPOINT = "run.pt"
@@ -42,7 +43,6 @@ class Settings:
     momentum: bool = True  # whether AdamW averages gradients over steps
     warmup: bool = True  # whether the learning rate rises from 0 at the start
     device: str = "cpu"  # or "cuda"
-    seed: int = 0  # of weights and batches
 
     @property
     def shape(self) -> Size:
@@ -61,7 +61,6 @@ class Settings:
         words += ["autocast"] if self.autocast else []
         words += ["no momentum"] if not self.momentum else []
         words += ["no warm-up"] if not self.warmup else []
-        words += [f"seed {self.seed}"] if self.seed else []
         return ", ".join(words)
 
 
@@ -255,7 +254,7 @@ def losses_in(log: str) -> list[float]:
 
 def new_model(parts: Parts, settings: Settings) -> tuple[Chick, Any]:
     """A new model with its optimizer."""
-    torch.manual_seed(settings.seed)
+    torch.manual_seed(SEED)
     model = Chick(settings.shape, parts, settings.segments).to(settings.device)
     betas = (0.9 if settings.momentum else 0.0, 0.95)
     options = {"lr": RATES[settings.size], "betas": betas, "weight_decay": 0.1}
@@ -265,7 +264,7 @@ def new_model(parts: Parts, settings: Settings) -> tuple[Chick, Any]:
 def first_step(parts: Parts, settings: Settings, tokens: np.ndarray) -> dict[str, float | None]:
     """Measurements of one step of a model that is thrown away."""
     model, optimizer = new_model(parts, settings)
-    generator, context = torch.Generator().manual_seed(settings.seed), settings.shape.context_length
+    generator, context = torch.Generator().manual_seed(SEED), settings.shape.context_length
     batch = parts.get_batch(tokens, settings.batch, context, settings.device, generator)
     return prediction.measured(parts, model, optimizer, batch, settings)
 
@@ -336,7 +335,7 @@ def _train(
         "checkpoint_every": max(20, settings.steps // 50),
         "checkpoint_path": str(folder / left),
         "log_path": str(folder / "log.jsonl"),
-        "seed": settings.seed,
+        "seed": SEED,
         "device": settings.device,
     }
     if not parts.has("training_loop"):

@@ -67,10 +67,8 @@ class _Process:
 
 def _folders() -> list[str]:
     """Where to import from: not the current folder, in which strangers may have put modules."""
-    return [
-        str(Path(grader.__path__[0]).parent),
-        *(p for p in sys.path if p not in {"", os.getcwd()}),
-    ]
+    folders = [str(Path(grader.__path__[0]).parent), *sys.path]
+    return folders[:1] + [folder for folder in folders if folder not in {"", os.getcwd()}]
 
 
 class Readers(Generic[Given, Found]):
@@ -82,8 +80,8 @@ class Readers(Generic[Given, Found]):
         seconds: The CPU time for each text.
         memory_bytes: The memory for each text.
         wait_seconds: How long to wait for each text, by an ordinary clock; 0 for any time.
-        kind: The type of what `read` returns. Only plain data of this type comes from a process
-            that has read hostile bytes.
+        kind: The type of what `read` returns, which is never None. Only plain data of this type
+            comes from a process that has read hostile bytes.
     """
 
     def __init__(
@@ -216,7 +214,7 @@ def _answer(read: Callable[[Any], object], text: object) -> bytes:
         os._exit(NO_MEMORY)
     except Exception as e:  # a mistake of ours, which must not end the reading of a class
         found = Unread(one_line(f"cannot be read: {type(e).__name__}: {e}", 300))
-    return b"\1" + found.reason.encode()
+    return b"\1" + found.reason.encode(errors="backslashreplace")
 
 
 def _mapped_bytes() -> int:

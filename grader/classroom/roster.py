@@ -82,6 +82,7 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
     """
     header_line, header, rows = table(path)
     columns = _Columns(header, f"{_shown(path)}:{header_line}")
+    titles = [*map(_letters, header)]
     left_out = defaultdict[str, list[str]](list)
     students: dict[str, tuple[Student, int]] = {}
     for line, row in rows:
@@ -89,7 +90,7 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
         cells = [" ".join(unicodedata.normalize("NFC", cell).split()) for cell in row]
         if any(cells[len(header) :]):
             raise UsageError(f"{where} has more cells than the header has columns")
-        if [*map(_letters, cells)] == [*map(_letters, header)]:
+        if [*map(_letters, cells)] == titles:
             continue  # two rosters in one file
         student = columns.student(cells + [""] * (len(header) - len(cells)))
         if kind := columns.kind_of(student):

@@ -17,7 +17,6 @@ from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.base.outputs import Writes
 from grader.classroom import (
     batches,
-    display,
     gradebook,
     gradescope_scores,
     intake,
@@ -27,7 +26,7 @@ from grader.classroom import (
     tables,
     texts,
 )
-from grader.classroom.display import duration
+from grader.classroom.batches import BatchProgress
 from grader.classroom.executor import Cluster, Executor, LocalExecutor
 from grader.classroom.gradebook import BookCourse, Gradebook
 from grader.classroom.records import Standing, State, Student, called
@@ -50,7 +49,7 @@ from grader.commands.options import (
     option,
 )
 from grader.commands.parameters import parameters_of
-from grader.commands.progress import advancing
+from grader.commands.progress import advancing, telling
 from grader.commands.reports import Export, Paths, reported, to_folders
 from grader.course import courses, policies
 from grader.course.courses import Course
@@ -58,6 +57,7 @@ from grader.course.policies import Policy
 from grader.report import difference, json_report
 from grader.report.formats import FORMATS
 from grader.report.reported import Format
+from grader.report.wording import duration
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 from grader.sandbox.pool import usual_jobs
@@ -359,7 +359,13 @@ def _grade(book: Gradebook, setup: int, executor: Executor, *, limit: int | None
     started = time.monotonic()
     files.kept.append(book.path)
     # A cluster may print its events on stdout.
-    with display.display() as show, redirect_stdout(sys.stderr):
+    with telling() as tell, redirect_stdout(sys.stderr):
+
+        def show(progress: BatchProgress) -> None:
+            while progress.notes:
+                note(progress.notes.pop(0), 500)
+            tell(progress.lines(), progress.done, progress.total)
+
         progress = batches.grade(book, setup, executor, limit=limit, show=show)
     if progress.total:
         took = duration(time.monotonic() - started)

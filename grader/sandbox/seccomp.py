@@ -51,41 +51,57 @@ from grader.sandbox import ioctls
 # The numbers of system calls: on x86_64, and on aarch64, which lacks some of them.
 Group = dict[str, tuple[int, int | None]]
 DENIED: Group = {
+    # Namespaces and mounts.
+    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39),
+    "pivot_root": (155, 41), "chroot": (161, 51), "open_tree": (428, 428),
+    "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432),
+    "fspick": (433, 433), "mount_setattr": (442, 442), "statmount": (457, 457),
+    "listmount": (458, 458), "listns": (470, 470),
+    # Keys.
+    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
+    # Ways into the kernel.
     "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
-    "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
-    "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "pidfd_getfd": (438, 438),
-    "mount_setattr": (442, 442), "quotactl_fd": (443, 443), "memfd_secret": (447, 447),
-    "statmount": (457, 457), "listmount": (458, 458), "file_getattr": (468, 468),
-    "file_setattr": (469, 469), "listns": (470, 470), "shmget": (29, 194), "shmat": (30, 196),
-    "semget": (64, 190), "msgget": (68, 186), "ptrace": (101, 117), "syslog": (103, 116),
-    "personality": (135, 92), "modify_ldt": (154, None), "pivot_root": (155, 41),
-    "chroot": (161, 51), "acct": (163, 89), "mount": (165, 40), "umount2": (166, 39),
-    "swapon": (167, 224), "swapoff": (168, 225), "reboot": (169, 142), "iopl": (172, None),
-    "ioperm": (173, None), "init_module": (175, 105), "delete_module": (176, 106),
-    "quotactl": (179, 60), "mq_open": (240, 180), "kexec_load": (246, 104), "add_key": (248, 217),
-    "request_key": (249, 218), "keyctl": (250, 219), "unshare": (272, 97),
-    "perf_event_open": (298, 241), "fanotify_init": (300, 262), "name_to_handle_at": (303, 264),
-    "open_by_handle_at": (304, 265), "setns": (308, 268), "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271), "kcmp": (312, 272), "finit_module": (313, 273),
-    "memfd_create": (319, 279), "kexec_file_load": (320, 294), "bpf": (321, 280),
-    "userfaultfd": (323, 282), "setpriority": (141, 140), "sched_setparam": (142, 118),
-    "sched_setscheduler": (144, 119), "sched_setaffinity": (203, 122), "ioprio_set": (251, 30),
-    "sched_setattr": (314, 274), "sendfile": (40, 71), "io_setup": (206, 0), "splice": (275, 76),
-    "tee": (276, 77), "vmsplice": (278, 75), "chown": (92, None), "fchown": (93, 55),
-    "lchown": (94, None), "fchownat": (260, 54), "utime": (132, None), "utimes": (235, None),
-    "futimesat": (261, None),
+    "bpf": (321, 280), "userfaultfd": (323, 282), "perf_event_open": (298, 241),
+    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
+    "kexec_load": (246, 104), "kexec_file_load": (320, 294), "syslog": (103, 116),
+    "personality": (135, 92), "modify_ldt": (154, None), "iopl": (172, None),
+    "ioperm": (173, None), "reboot": (169, 142), "acct": (163, 89), "swapon": (167, 224),
+    "swapoff": (168, 225),
+    # Other processes.
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "kcmp": (312, 272), "pidfd_getfd": (438, 438), "setpriority": (141, 140),
+    "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
+    "sched_setaffinity": (203, 122), "sched_setattr": (314, 274), "ioprio_set": (251, 30),
+    # Files by other means.
+    "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265), "fanotify_init": (300, 262),
+    "quotactl": (179, 60), "quotactl_fd": (443, 443), "file_getattr": (468, 468),
+    "file_setattr": (469, 469),
+    # Owners and times.
+    "chown": (92, None), "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54),
+    "utime": (132, None), "utimes": (235, None), "futimesat": (261, None),
+    # Memory that nobody counts.
+    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194),
+    "shmat": (30, 196), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180),
+    "sendfile": (40, 71), "splice": (275, 76), "tee": (276, 77), "vmsplice": (278, 75),
+    "io_setup": (206, 0),
 }  # fmt: skip
 DENIED_WITHOUT_GPU: Group = {
-    "set_mempolicy_home_node": (450, 450), "cachestat": (451, 451), "mincore": (27, 232),
-    "mbind": (237, 235), "set_mempolicy": (238, 237), "get_mempolicy": (239, 236),
-    "migrate_pages": (256, 238), "move_pages": (279, 239), "inotify_init": (253, None),
-    "inotify_init1": (294, 26),
+    # Pages and places of memory.
+    "mincore": (27, 232), "cachestat": (451, 451), "mbind": (237, 235),
+    "get_mempolicy": (239, 236), "set_mempolicy": (238, 237),
+    "set_mempolicy_home_node": (450, 450), "migrate_pages": (256, 238), "move_pages": (279, 239),
+    # Watches.
+    "inotify_init": (253, None), "inotify_init1": (294, 26),
 }  # fmt: skip
 DENIED_WITHOUT_NAMESPACES: Group = {
+    # Sockets.
     "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
-    "accept": (43, 202), "accept4": (288, 242), "inotify_init": (253, None),
-    "inotify_init1": (294, 26), "sethostname": (170, 161), "setdomainname": (171, 162),
-    "mq_unlink": (241, 181), "shmctl": (31, 195), "semctl": (66, 191), "msgctl": (71, 187),
+    "accept": (43, 202), "accept4": (288, 242),
+    # Watches.
+    "inotify_init": (253, None), "inotify_init1": (294, 26),
+    # Names of the machine.
+    "sethostname": (170, 161), "setdomainname": (171, 162), "mq_unlink": (241, 181),
+    "shmctl": (31, 195), "semctl": (66, 191), "msgctl": (71, 187),
 }  # fmt: skip
 ATTRIBUTES: Group = {
     "setxattrat": (463, 463), "getxattrat": (464, 464), "listxattrat": (465, 465),

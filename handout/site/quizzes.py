@@ -19,8 +19,7 @@ import torch
 from grader.solutions.reference import einops_reshaping, linear, optimizers, precision
 from grader.solutions.reference import flop_counting as flops
 from grader.solutions.reference import resource_accounting as accounting
-from handout.site import calculators, micro_batch, numbers, wren
-from handout.site.formulas import MASTER  # noqa: F401, napkin.toml uses it
+from handout.site import calculators, formulas, micro_batch, numbers, wren
 
 NAPKIN = Path(__file__).parents[1] / "napkin.toml"
 
@@ -117,7 +116,8 @@ def first(holds: Callable[[int], bool]) -> int:
     return next(number for number in count(1) if holds(number))
 
 
-NAMES = {
+NAMES: dict[str, Any] = {
+    "MASTER": formulas.MASTER,
     "einops_reshaping": einops_reshaping,
     "linear": linear,
     "micro_batch": micro_batch,

@@ -447,9 +447,9 @@ class _Run:
             return outcome
         if self._asked.every:
             for text in outcome.alike:
-                self._print_failure(f"\n{text}")
+                self._print_fitted(f"\n{text}", labelled("", ""))
         elif outcome.first_failure:
-            self._print_failure(f"\nfirst failure\n{outcome.first_failure}")
+            self._print_fitted(f"\nfirst failure\n{outcome.first_failure}", labelled("", ""))
         if self._asked.hint and outcome.to_do:
             self._show_hints(outcome.to_do)
         for note in outcome.notes:
@@ -458,7 +458,7 @@ class _Run:
             return outcome  # `main` goes on to the next problem
         self._print("\nnext")
         for step in outcome.next_step.splitlines():
-            self._print(self._filled(f"  {step}", "    "))
+            self._print_fitted(f"  {step}", "    ")
         for address in addresses_of(self._root, outcome.to_do) if outcome.to_do else ():
             self._print(f"  open {address}")
         return outcome
@@ -531,8 +531,9 @@ class _Run:
         lines = text.split("\n")
         return "\n".join(textwrap.fill(x, width, subsequent_indent=indent, **whole) for x in lines)
 
-    def _print_failure(self, text: str) -> None:
-        self._print(self._filled(text, labelled("", "")) if self._live else text)
+    def _print_fitted(self, text: str, indent: str) -> None:
+        """Print a text whose lines a log takes as they are."""
+        self._print(self._filled(text, indent) if self._live else text)
 
     def _print(self, text: str) -> None:
         self._out.write(text + "\n")

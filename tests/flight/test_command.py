@@ -16,48 +16,26 @@ from tests.grader.warm_python import python
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flight")]  # for the bundle
 
 COURSE = courses.load()
+SOLVED = ("linear", "optimizers", "einops_reshaping", "data", "training")
 
 
 @pytest.fixture(scope="module")
-def bundle():
-    """The files of the bundle."""
-    return bundles.student(COURSE, None)
-
-
-def unpacked(bundle, root, solved):
-    """Unpack the bundle, with these modules solved."""
-    for path, content in bundle.items():
+def folder(tmp_path_factory):
+    """The bundle, with half of the problems solved and one of them wrongly."""
+    root = tmp_path_factory.mktemp("bundle")
+    for path, content in bundles.student(COURSE, None).items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(content)
-    for name in solved:
+    for name in SOLVED:
         shutil.copy(COURSE.reference / f"{name}.py", root / "assignment")
-    return root
-
-
-def replace_clipping(folder, statement):
-    """Let clip_gradient_norm do something else."""
-    path = folder / "assignment" / "optimizers.py"
-    source = path.read_text(encoding="utf-8")
-    source += f"\n\ndef clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):\n    {statement}\n"
-    path.write_text(source, encoding="utf-8")
-
-
-def passed_before(folder, *left_out):
-    """Note that the tests of all problems but these have passed, so that only these run."""
-    others = [problem for problem in COURSE.problems if problem.id not in left_out]
-    problems = [{"id": problem.id, "module": problem.module} for problem in others]
-    files = last_time.Files.now(folder, COURSE.modules)
-    last_time.read(folder).write(folder, files, problems, {problem.id for problem in others})
-
-
-@pytest.fixture(scope="module")
-def folder(bundle, tmp_path_factory):
-    """The bundle, with half of the problems solved and one of them wrongly."""
-    solved = ("linear", "optimizers", "einops_reshaping", "data", "training")
-    root = unpacked(bundle, tmp_path_factory.mktemp("bundle"), solved)
-    replace_clipping(root, "return 0.0")
-    unsolved = [p.id for p in COURSE.problems if p.module not in solved]
-    passed_before(root, *unsolved, "gradient_clipping", "get_batch")
+    with (root / "assignment" / "optimizers.py").open("a", encoding="utf-8") as module:
+        module.write("\n\ndef clip_gradient_norm(*given, **named):\n    return 1 / 0\n")
+    # All other solved problems have passed already.
+    tested = ("gradient_clipping", "get_batch")
+    passed = [p.id for p in COURSE.problems if p.module in SOLVED and p.id not in tested]
+    problems = [{"id": name, "module": COURSE.problem(name).module} for name in passed]
+    files = last_time.Files.now(root, COURSE.modules)
+    last_time.read(root).write(root, files, problems, {*passed})
     return root
 
 
@@ -73,7 +51,7 @@ def test_half_of_the_parts_fly(folder, capsys):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "yours: linear, einops, adamw, get_batch, training_loop" in done.stdout
     assert "given: gradient_clipping, checkpoint" in done.stdout
-    assert "gradient_clipping · clip_gradient_norm: wrong" in done.stdout
+    assert "gradient_clipping: raised ZeroDivisionError" in done.stdout
     assert not re.search("^(next|first failure)$", done.stdout, re.MULTILINE)
     assert "your flop_formulas would predict it" in done.stdout
     assert done.stdout.index("predicted, before anything runs") < done.stdout.index("flying egg")
@@ -180,16 +158,10 @@ def test_settings_that_cannot_fly_are_refused_at_once(tmp_path, capsys, options,
     assert said in capsys.readouterr().err
 
 
-def test_a_part_that_breaks_is_named(bundle, tmp_path):
+def test_a_part_that_breaks_is_named(folder):
     """A part that is used although its tests fail is told with its line, without a traceback."""
-    folder = unpacked(bundle, tmp_path, COURSE.modules)
-    replace_clipping(folder, "return 1 / 0")
-    passed_before(folder, "gradient_clipping")
-    options = ["--size", "egg", "--steps", "2", "--batch", "2", "--mine", "gradient_clipping"]
-    done = fly(folder, *options)
+    done = fly(folder, "--size", "egg", "--steps", "2", "--mine", "gradient_clipping")
     assert done.returncode == 1
-    assert "1 problem\n" in done.stdout
     assert "gradient_clipping (its tests fail)" in " ".join(done.stdout.split())
-    assert "raised ZeroDivisionError" in done.stderr
-    assert "python -m assignment check" in done.stderr
-    assert "Traceback" not in done.stderr
+    told = r"\nassignment/optimizers.py:\d+ raised ZeroDivisionError: division by zero\nlook with "
+    assert re.match(told + "`python -m assignment check .*gradient_clipping", done.stderr)

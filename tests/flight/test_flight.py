@@ -133,6 +133,7 @@ def test_a_stopped_flight_goes_on(tokens, tmp_path, monkeypatch):
     assert again.losses == whole.losses
 
 
+@pytest.mark.proof
 def test_a_wrong_part_flies_visibly_worse(tokens, tmp_path):
     """A wrong optimizer learns less; targets that are not shifted teach the model to copy."""
     own = [name for name in ALL if name != "training_loop"]

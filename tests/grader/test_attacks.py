@@ -18,16 +18,14 @@ removes it):
     open:       why the attack still succeeds; the test fails once the attack no longer succeeds
     ordinary:   why `make test` also runs the attack as an ordinary user
     stronger:   why bubblewrap stops the attack and the second level (Landlock) does not
-    shared:     what stops the attack at both levels, so that `make test` runs it at the first
     holds:      what must hold, in one sentence
 
 All attacks share one sandbox per level of isolation. Each attack is graded at both levels, together
-with one honest problem. (`make test` runs a sample. At the first level, it runs all attacks on the
-sandbox itself and every third one of the other groups, which attack code that both levels share; at
-the second level, every other attack on the sandbox that is not `shared`, and one of each other
-group.) Whatever the attack does, the honest problem keeps its points, the result contains no secret
-and no control character, and no process or file is left. An attack that gains forbidden access
-raises "BREACH", and that word must not appear in any message.
+with one honest problem. (`make test` runs a sample: of the attacks on the sandbox itself, each at
+one of the levels; and a third of the others, which attack code that both levels share.) Whatever
+the attack does, the honest problem keeps its points, the result contains no secret and no control
+character, and no process or file is left. An attack that gains forbidden access raises "BREACH",
+and that word must not appear in any message.
 """
 
 import ast
@@ -77,7 +75,7 @@ GROUPS = {
 OF_THE_SANDBOX = {"read the answers", "exhaust the host", "survive or spread"}
 KEYS = {
     "group", "target", "reference", "limits", "tests", "status", "earns", "open", "ordinary",
-    "stronger", "shared", "holds",
+    "stronger", "holds",
 }  # fmt: skip
 BEGINS = re.compile(r"^# %% (\w+)\n", re.MULTILINE)
 # The name of every file that an attack tries to leave on the host.
@@ -202,20 +200,13 @@ LEVELS = [
 ]
 
 
-# Of each group, `make test` runs every n-th attack: of those on the sandbox, and of the others.
-STEPS = {"bubblewrap": (1, 3), "landlock": (2, len(ALL))}
-
-
 def sampled(level: str) -> set[str]:
-    """The names of the attacks that `make test` runs at a level."""
-    on_the_sandbox, on_others = STEPS[level]
+    """The names of the attacks that `make test` runs at a level, which are others at each level."""
+    place = [param.values[0] for param in LEVELS].index(level)
     names = set()
     for group in GROUPS:
-        attacks = [a for a in ALL if a.header["group"] == group]
-        if level == "landlock":
-            attacks = [a for a in attacks if "shared" not in a.header]
-        step = on_the_sandbox if group in OF_THE_SANDBOX else on_others
-        names |= {a.name for a in attacks[::step]}
+        attacks = [attack.name for attack in ALL if attack.header["group"] == group]
+        names |= {*attacks[place :: 2 if group in OF_THE_SANDBOX else 6]}
     return names
 
 

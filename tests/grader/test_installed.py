@@ -118,6 +118,7 @@ def nothing_is_seen(seen: dict[str, list[str]]) -> None:
     assert [path for path in others if not path.startswith("/tmp/submission/")] == []
 
 
+@pytest.mark.proof
 def test_nothing_is_seen_of_an_editable_grader(tmp_path, root):
     seen = spy(Path(sys.executable), tmp_path)
     assert seen["package"] == str(root / "grader")

@@ -106,7 +106,7 @@ def test_such_a_course_is_graded(course, points, isolation, tmp_path):
 
 @pytest.mark.parametrize(
     ("course", "old", "new"),
-    [("plain", ".lower()", ""), ("with_numpy", "axis=-1", "axis=0")],
+    every(2, [("with_numpy", "axis=-1", "axis=0"), ("plain", ".lower()", "")]),
     indirect=["course"],
 )
 def test_a_known_mistake_is_named(course, old, new, tmp_path):
@@ -130,7 +130,7 @@ def test_such_a_course_is_proved(course):
     assert "public tests: as required" in done.stdout
 
 
-@pytest.mark.parametrize("course", ["plain", "with_numpy"], indirect=True)
+@pytest.mark.parametrize("course", every(2, ["with_numpy", "plain"]), indirect=True)
 def test_students_check_their_work(course, tmp_path):
     python, folder = course
     done = grader(python, "release", "student", "--course", folder, tmp_path / "student.zip")

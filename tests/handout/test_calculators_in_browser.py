@@ -230,7 +230,7 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", every(2, FORMS))
 def test_wrong_input_is_said_beside_the_field(kept, name):
     """Invalid text in any field gives an error next to the field and no result.
 
@@ -369,7 +369,7 @@ FOCUSED = """(() => {
 })()"""
 
 
-@pytest.mark.parametrize("name", every(2, FORMS))
+@pytest.mark.parametrize("name", every(5, FORMS))
 def test_the_keyboard_is_enough(kept, opened, address, name):
     """Tab reaches every field in order, then the disclosure, the button and the link.
 
@@ -398,7 +398,7 @@ def test_the_keyboard_is_enough(kept, opened, address, name):
         assert box.is_checked() != before
 
 
-@pytest.mark.parametrize("name", every(3, FORMS))
+@pytest.mark.parametrize("name", every(5, FORMS))
 def test_a_link_brings_the_values_back(kept, opened, page, address, name):
     """The link restores numbers, choices and flags in another window.
 
@@ -430,7 +430,7 @@ def test_a_link_brings_the_values_back(kept, opened, page, address, name):
     assert printed(page.locator(f"#calculator-{name}")) == got["results"]
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", every(2, FORMS))
 def test_the_ends_of_every_range_give_numbers(kept, name):
     """Each field is set to both ends of its range, alone and together with all others.
 

@@ -151,7 +151,7 @@ def test_formulas_have_their_font(opened, page):
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
     every(
-        12,
+        25,
         [
             (name, width, scheme)
             for width, scheme in [(1400, "light"), (400, "dark")]

@@ -28,7 +28,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -163,7 +163,13 @@ def command(order: Order, *, seccomp_fd: int, info_fd: int) -> list[str]:
     return [
         *_box(found, user, files, scratch_bytes=order.scratch_bytes, gpu=gpu),
         *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
-        *_start(order.control_fd, user, order.preload, seccomp.of_tests(cuda=gpu is not None)),
+        *order.boot(
+            f"{PYTHON}/bin/{visible.interpreter().name}",
+            RUNTIME,
+            [SITE, COURSE],
+            user,
+            filter=seccomp.of_tests(cuda=gpu is not None).hex(),
+        ),
     ]
 
 
@@ -445,22 +451,3 @@ def _seal(gpu: Gpu | None) -> list[str]:
     /proc belongs to root, and bubblewrap always makes the kernel's settings read-only.
     """
     return [*([] if gpu else ["--remount-ro", "/proc"]), "--remount-ro", "/"]
-
-
-def _start(control_fd: int, user: int, preload: Sequence[str], filter_of_tests: bytes) -> list[str]:
-    """Start the worker itself.
-
-    Python is started without -I, so that it reads its environment. This is safe, because we set the
-    environment, and it is needed, because the environment fixes the hash seed.
-    """
-    interpreter = f"{PYTHON}/bin/{visible.interpreter().name}"
-    boot = f"{RUNTIME}/grader/worker/boot.py"
-    setup = {
-        "control": control_fd,
-        "user": user,
-        "runtime": RUNTIME,
-        "paths": [SITE, COURSE],
-        "filter": filter_of_tests.hex(),
-        "preload": preload,
-    }
-    return [interpreter, "-s", "-S", "-P", boot, json.dumps(setup)]

@@ -86,8 +86,6 @@ def test_equal_answers_become_a_mistake_that_validate_accepts(grader, tmp_path):
     text = text.replace(f"open('{marker}', 'w')", "pass")
     read = [line for line in text.splitlines(keepends=True) if "unread:" not in line]
     known.write_text(before + "".join(read))
-    told = run("validate", "--only", "softmax", "--draft", "--jobs", 1)
-    assert "unread" not in told
     assert "looks like Halved." in run("grade", handed_in / "ada")
 
 

@@ -41,7 +41,6 @@ def busy_for(seconds):
 target: storage_views
 tests: shares_storage
 status: crashed
-shared: the size of a frame
 holds: no such value is sent, and of one that is sent only the beginning becomes text.
 """
 def shares_storage(a, b):
@@ -107,7 +106,6 @@ def storage_bytes(x):
 
 limits: wall_seconds=1
 status: timeout
-shared: the grader's deadline
 holds: time is measured and the deadline enforced from outside, without the process's cooperation.
 """
 time.time = time.monotonic = time.perf_counter = time.process_time = lambda: 0.0
@@ -126,7 +124,6 @@ def storage_bytes(x):
 
 limits: wall_seconds=1
 status: timeout
-shared: the grader's deadline
 holds: reading the output does not delay the deadline.
 """
 def storage_bytes(x):
@@ -161,7 +158,6 @@ def storage_bytes(x):
 
 reference: before
 earns: full
-shared: the reader of the output
 holds: output past the limit is read and dropped; it costs no memory, and no answer is lost.
 """
 honest = storage_bytes

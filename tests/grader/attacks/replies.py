@@ -228,7 +228,6 @@ send(b"".join(protocol.encode({"id": 1, "value": dict.fromkeys(names, 5)})))
 """Sends a small answer that shows the same megabyte four thousand times, as tensors, views or arrays.
 
 group: exhaust the host
-shared: the reader of answers
 holds: an answer shows no more bytes than it may have, so that a test which copies it needs little memory.
 """
 F, SIZE = NUMBER[torch.float32], 2**20
@@ -251,7 +250,6 @@ target: einops
 reference: before
 tests: gives_each_head_its_slice
 earns: less
-shared: the reader of answers
 holds: the answers of a test may take 512 MiB in all, and those of a whole problem are not kept.
 """
 written = protocol.write
@@ -273,7 +271,6 @@ assert protocol.decode(b"7", memoryview(bytes(100))) == 7
 
 group: exhaust the host
 tests: what_a_view_shows
-shared: the reader of answers
 holds: the answers of a test have a limit that does not depend on the limits of its process.
 """
 SIZE = 511 << 20

@@ -3,7 +3,10 @@
 import os
 import signal
 
+from grader.base import limited
 from grader.base.limited import Readers, Unread
+
+grown = []
 
 
 def read(text):
@@ -19,6 +22,10 @@ def read(text):
         return len(bytearray(2**31))
     if text == "raise":
         raise KeyError(text)
+    if text == "grow":
+        grown.append(bytearray(2 * limited.KEPT_BYTES))
+    if text == "process":
+        return str(os.getpid())
     return text.upper()
 
 
@@ -47,3 +54,10 @@ def test_large_texts_cross_in_both_directions():
     texts = ["x" * 5_000_000] * 5
     with Readers(read, 2, kind=str) as readers:
         assert [text.upper() for text in texts] == readers.each(texts)
+
+
+def test_a_process_that_has_grown_reads_no_other_text():
+    """Its memory would count as that of each text."""
+    with Readers(read, 1, kind=str) as readers:
+        one, same, _, other = readers.each(["process", "process", "grow", "process"])
+        assert one == same != other

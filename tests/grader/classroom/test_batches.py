@@ -197,7 +197,7 @@ def test_a_process_that_is_killed_costs_a_second_try(started):
 def test_a_process_that_dies_between_two_submissions_costs_no_try(course):
     """The pool of the first submission is broken before the second one is submitted."""
     here = courses.load(course)
-    setup = setups.of_today(here, here.problems, device="cpu", isolation="none", seed=0)
+    setup = setups.of_today(here, here.problems, device="cpu", isolation="bubblewrap", seed=0)
     left = [Submission(name, {"assignment/activations.py": CLASS[name][0].encode()}, [])
             for name in ("ada", "bob")]  # fmt: skip
 

@@ -416,7 +416,8 @@ NAMED = [
         ("o'neil jr", ".zip"), ("ada", ".py"), ("a.b", ".zip"), ("(1)", ".zip"),
     )),
     # What a browser or a zip program adds, and what cannot be graded.
-    (" .zip", " .zip", None), ("fay.zip.zip", "fay", None), ("gil (1).zip", "gil", None), ("gil(12).tar.gz", "gil", None),
+    ("fay.zip.zip", "fay", None), ("gil (1).zip", "gil", None), ("gil(12).tar.gz", "gil", None),
+    (" .zip", " .zip", None),
     ("bob.tar.bz2", "bob", None), ("cy.tar.xz", "cy", None), ("dan.7z", "dan", None),
     (unicodedata.normalize("NFD", "zoë.zip"), unicodedata.normalize("NFC", "zoë"), None),
     ("ada@2026-10-01T22:10:00Z.zip", "ada", "2026-10-01T22:10:00+00:00"),

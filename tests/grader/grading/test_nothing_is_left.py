@@ -23,6 +23,7 @@ from grader.solutions import mistakes
 from grader.submission.submissions import Submission
 from grader.wire.protocol import FrameReader
 from grader.worker import leftovers
+from tests.grader.in_the_sandbox import warm
 from tests.grader.sampling import every
 from tests.grader.told import without_seconds
 
@@ -131,8 +132,8 @@ def test_no_known_mistake_changes_this_process(problem, one_in):
     box.close()
 
 
-@pytest.mark.slow
-def test_explaining_one_submission_costs_the_next_one_nothing():
+@warm
+def test_explaining_one_submission_costs_the_next_one_nothing(sandbox):
     """The known mistake leaves autocast on, and finding its name runs it in this process."""
     mistaken, other = COURSE.problem("gpu_mixed_precision"), COURSE.problem("flop_counter")
     module = REFERENCE[mistaken.path].decode()
@@ -140,9 +141,8 @@ def test_explaining_one_submission_costs_the_next_one_nothing():
         m for m in mistakes.load(COURSE.hidden, mistaken.id) if m.name == "autocast_left_on"
     )
     sources = REFERENCE | {mistaken.path: mistake.applied_to(module).encode()}
-    with Sandbox.of(COURSE, isolation=levels.strongest()) as sandbox:
-        first = grade(Submission("first", sources, []), COURSE, sandbox, problems=[mistaken])
-        second = grade(Submission("second", REFERENCE, []), COURSE, sandbox, problems=[other])
+    first = grade(Submission("first", sources, []), COURSE, sandbox, problems=[mistaken])
+    second = grade(Submission("second", REFERENCE, []), COURSE, sandbox, problems=[other])
     assert any(mistake.says in test.mistake for test in first.problems[0].tests)
     assert second.score == second.max_score == other.points
 
@@ -176,8 +176,8 @@ IDS = ("storage_views", "lr_schedule")
 ODD = ["torch.ones(2000)", "[[(1, {'a': torch.ones(3)})]] * 100", "{}['x']", "object()"]
 
 
-@pytest.mark.slow
-def test_nothing_of_earlier_submissions_is_left_when_a_grade_begins(monkeypatch):
+@warm
+def test_nothing_of_earlier_submissions_is_left_when_a_grade_begins(sandbox, monkeypatch):
     """Students, sessions and frames of answers are freed, although solutions were loaded."""
     seen = []
 
@@ -193,27 +193,26 @@ def test_nothing_of_earlier_submissions_is_left_when_a_grade_begins(monkeypatch)
     for kind in (sandboxed_student.RemoteStudent, Session, FrameReader, Submission):
         watched(kind)
     problems = [COURSE.problem(name) for name in IDS]
-    with Sandbox.of(COURSE, isolation="bubblewrap") as sandbox:
-        for answers in (ODD[:2], ODD[2:]):  # the functions of a submission give them in turns
-            sources = {
-                p.path: "\n".join(
-                    ["import torch"]
-                    + [
-                        f"def {f}(*a, **k): return {a}"
-                        for f, a in zip(p.functions, cycle(answers), strict=False)
-                    ]
-                ).encode()
-                for p in problems
-            }
-            result = grade(Submission("odd", sources, []), COURSE, sandbox, problems=problems)
-            assert result.score < result.max_score
-            assert len(seen) > 50
-            del result, sources
-            gc.disable()  # as rarely as in the grader's process
-            try:
-                garbage.collect()
-                left = [type(found).__name__ for one in seen if (found := one()) is not None]
-                assert left == []
-            finally:
-                gc.enable()
-            seen.clear()
+    for answers in (ODD[:2], ODD[2:]):  # the functions of a submission give them in turns
+        sources = {
+            p.path: "\n".join(
+                ["import torch"]
+                + [
+                    f"def {f}(*a, **k): return {a}"
+                    for f, a in zip(p.functions, cycle(answers), strict=False)
+                ]
+            ).encode()
+            for p in problems
+        }
+        result = grade(Submission("odd", sources, []), COURSE, sandbox, problems=problems)
+        assert result.score < result.max_score
+        assert len(seen) > 50
+        del result, sources
+        gc.disable()  # as rarely as in the grader's process
+        try:
+            garbage.collect()
+            left = [type(found).__name__ for one in seen if (found := one()) is not None]
+            assert left == []
+        finally:
+            gc.enable()
+        seen.clear()

@@ -196,18 +196,18 @@ SUBMISSIONS = {
     # Notebooks.
     "notebook_with_spaces_in_its_first_line": (
         "none of its cells is a module",
-        lambda at: notebook(at, cell(f"%%writefile a{' ' * 2**20}b\nx = 1\n")),
+        lambda at: notebook(at, cell(f"%%writefile a{' ' * 2**18}b\nx = 1\n")),
     ),
     "notebook_of_ten_million_objects": (
         "more than 512 MiB of memory",
         lambda at: zipped(at, {"a.ipynb": notebook(at, cell("", metadata={"a": [{}] * 10**7}))}),
     ),
-    "notebook_of_180_000_cells_that_append": (
-        9_360_001,
+    "notebook_of_60_000_cells_that_append": (
+        9_120_001,
         lambda at: notebook(
             at,
             cell(f"%%writefile {MODULE}\n" + "#" * 9_000_000 + "\n"),
-            *[cell(f"%%file -a {MODULE}\n#")] * 180_000,
+            *[cell(f"%%file -a {MODULE}\n#")] * 60_000,
         ),
     ),
     "notebook_of_11_mib_of_modules": (
@@ -363,8 +363,8 @@ OTHERS = {
     "student_with_a_name_of_accents": (
         intake.recognise, "1 handed in, ", lambda at: exported(at, "a" + ACCENTS * 10**6)
     ),
-    "commit_with_a_message_of_256_mib": (
-        intake.recognise, TWO, lambda at: repository(at, WHO, b"a" * 2**28)
+    "commit_with_a_message_of_64_mib": (
+        intake.recognise, TWO, lambda at: repository(at, WHO, b"a" * 2**26)
     ),
     "commit_with_a_header_of_a_mebibyte": (
         intake.recognise, NOBODY,
@@ -385,7 +385,7 @@ OTHERS = {
     # Tables.
     "roster_of_wide_and_many_rows": (
         roster.read, MANY_CELLS,
-        lambda at: put(at, "a.csv", "id" + ",a" * 10_000 + "".join(f"\n{n}" for n in range(500))),
+        lambda at: put(at, "a.csv", "id" + ",a" * 10_000 + "".join(f"\n{n}" for n in range(401))),
     ),
     "roster_with_a_long_cell": (
         roster.read, "has more than 10,000 characters in one cell",

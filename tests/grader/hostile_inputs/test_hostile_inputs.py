@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import re
-import resource
 import signal
 import sqlite3
 import subprocess
@@ -206,13 +205,13 @@ def test_two_submissions_in_one_row_of_a_gradebook_are_not_graded(tmp_path, grad
     hand_in(tmp_path / "class", "ada", LISTS)
     hand_in(tmp_path / "class", "bob", LISTS + "\n")
     book = tmp_path / "class.sqlite"
-    grader("batch", tmp_path / "class", "--course", course, "--gradebook", book)
+    grader("batch", tmp_path / "class", "--course", course, "--gradebook", book, "--jobs", 1)
     with closing(sqlite3.connect(book)) as database, database:
         ada = database.execute("SELECT sources FROM attempt WHERE student = 'ada'").fetchone()
         insert = "INSERT INTO source SELECT ?, 'assignment/x.json', content FROM source LIMIT 1"
         database.execute(insert, ada)
         database.executescript("DELETE FROM score; DELETE FROM grade")
-    done = grader("batch", tmp_path / "class", "--course", course, "--gradebook", book)
+    done = grader("batch", tmp_path / "class", "--course", course, "--gradebook", book, "--jobs", 1)
     assert done.returncode == 3
     with closing(sqlite3.connect(book)) as database:
         found = database.execute("SELECT score, fault FROM grade ORDER BY score").fetchall()
@@ -230,7 +229,7 @@ READERS = (
     *("grader.classroom.classroom50", "grader.classroom.tables", "kit.handing_in", "kit.text"),
     "grader.classroom.canvas_table",
 )
-MANY = 2**18
+MANY = 2**16
 USE = re.compile(r"\b([A-Z_]+)\.(match|fullmatch|search|sub|findall|finditer|split)\b")
 
 
@@ -247,8 +246,7 @@ def hostile_texts(pattern):
 
 
 def main_of_expressions(name):
-    """Use each expression of a module as the module does; the kernel limits the time."""
-    resource.setrlimit(resource.RLIMIT_CPU, (15, 15))
+    """Use each expression of a module as the module does; the kernel limits the time of each."""
     module = importlib.import_module(name)
     for constant, use in sorted(set(USE.findall(Path(module.__file__).read_text()))):
         expression = getattr(module, constant, None)
@@ -256,17 +254,18 @@ def main_of_expressions(name):
             is_bytes = isinstance(expression.pattern, bytes)
             pattern = expression.pattern.decode() if is_bytes else expression.pattern
             for text in hostile_texts(pattern):
+                signal.setitimer(signal.ITIMER_PROF, 0.5)  # a linear search takes milliseconds
                 given = text.encode() if is_bytes else text
                 getattr(expression, use)(*([given[:0]] if use == "sub" else []), given)
-            print(constant, use)
+            print(constant, use, flush=True)
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_no_regular_expression_takes_quadratic_time(name):
-    """Texts of 256 KiB are matched within the time that a linear search takes."""
+    """Texts of 64 KiB are matched within the time that a linear search takes."""
     script = f"from {__name__} import *; main_of_expressions({name!r})"
     done = ran([python(), "-c", script], cwd=ROOT)
-    assert done.returncode != -signal.SIGXCPU, f"{name}: {done.stdout} and then one that hangs"
+    assert done.returncode != -signal.SIGPROF, f"{name}: {done.stdout} and then one that hangs"
     assert done.returncode == 0, done.stderr
 
 

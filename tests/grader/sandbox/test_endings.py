@@ -29,7 +29,9 @@ from tests.grader.sampling import every
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 
 
-@pytest.mark.parametrize("line", ["while True: pass", "def g():\n    while True: pass\ng()"])
+@pytest.mark.parametrize(
+    "line", every(2, ["def g():\n    while True: pass\ng()", "while True: pass"])
+)
 def test_an_import_that_does_not_end_is_told_as_that(line, sandbox):
     """No limit of a test is named first, nor a function of the module."""
     status, text, where = fault(sandbox, TimedOut, f"def f(): pass\n{line}\n", cpu_seconds=1)
@@ -172,14 +174,14 @@ FLOODS = """
 
 @pytest.mark.parametrize(
     ("line", "kind", "where"),
-    [
-        ("ctypes.string_at(0)", Crashed, "assignment/m.py:7 in f"),
-        ("while True: pass", TimedOut, "assignment/m.py in f"),
-        pytest.param(
-            *("while True: os.write(1, b'x' * 2**16)", TimedOut, "assignment/m.py in f"),
-            marks=pytest.mark.proof,  # reading the flood takes ten seconds
-        ),
-    ],
+    every(
+        3,
+        [
+            ("ctypes.string_at(0)", Crashed, "assignment/m.py:7 in f"),
+            ("while True: pass", TimedOut, "assignment/m.py in f"),
+            ("while True: os.write(1, b'x' * 2**16)", TimedOut, "assignment/m.py in f"),
+        ],
+    ),
 )
 def test_where_it_was_is_known_whatever_it_prints(line, kind, where, sandbox):
     """Python's traceback uses a separate pipe, which the test's output cannot fill."""

@@ -11,6 +11,7 @@ from grader.report import json_report
 from grader.sandbox.box import Sandbox
 from grader.sandbox.meter import LEAST_PATIENCE, Budget, Patience, Spare
 from tests.grader.in_the_sandbox import COURSE, ask, fault, session
+from tests.grader.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 # What a student's module may do for some seconds: of processor time, or asleep.
@@ -217,7 +218,7 @@ def test_only_the_attempt_that_is_repeated_does_not_count(sandbox):
     assert budget.spare.cpu_seconds <= 9.0
 
 
-@pytest.mark.parametrize(("end", "seconds"), [("spins", 100), ("exits", 1)])
+@pytest.mark.parametrize(("end", "seconds"), every(2, [("exits", 1), ("spins", 100)]))
 def test_an_attempt_that_ends_its_shared_process_does_not_count(sandbox, end, seconds):
     """It is repeated in a process of its own, and what is set aside pays for the attempt."""
     budget = Budget(cpu_seconds=60.0, wall_seconds=60.0, spare=Spare(60.0, 60.0))

@@ -1,5 +1,6 @@
 """Limits of the caller's environment that no test could work with."""
 
+import os
 import re
 import subprocess
 from contextlib import contextmanager
@@ -62,11 +63,16 @@ def test_a_processor_that_computes_wrongly_grades_nobody():
 def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(
     limits, right, quick_course, tmp_path
 ):
-    """The submission gets full marks: a test needs few descriptors, and a soft limit is raised."""
+    """The submission gets full marks: a test needs few descriptors, and a soft limit is raised.
+
+    Neither a sandbox folder nor torch's folder for compiled code remains.
+    """
     flags = "; ulimit ".join(re.findall(r"-\w+ \d+", limits))
     options = ("--course", quick_course, "--json", tmp_path / "result.json")
-    done = graded_in_a_shell(f"ulimit {flags}", right, *options)
-    assert (0, "") == (done.returncode, done.stderr)
+    (tmp_path / "temporary").mkdir()
+    folder = {"TMPDIR": str(tmp_path / "temporary")}
+    done = graded_in_a_shell(f"ulimit {flags}", right, *options, **folder)
+    assert (0, "", []) == (done.returncode, done.stderr, os.listdir(tmp_path / "temporary"))
     result = json_report.parse((tmp_path / "result.json").read_text())
     assert result.score == result.max_score > 0
 
@@ -103,7 +109,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("broken", every(3, BROKEN))
+@pytest.mark.parametrize("broken", every(5, BROKEN))
 def test_an_end_before_the_students_code_is_ours(broken, bare_with):
     """The process may end by an exception, an exit, a signal or an invalid answer."""
     ended = r"^a test's process (ended \(.*\) before it ran any student code: |answered)"

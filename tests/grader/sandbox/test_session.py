@@ -14,7 +14,6 @@ from grader.base.errors import (
     PolicyBroken,
     Raised,
     Status,
-    StudentFault,
     TimedOut,
 )
 from grader.base.judging_time import JudgingTime
@@ -24,17 +23,6 @@ from kit.student import call_and_keep_inputs
 from tests.grader.in_the_sandbox import MIB, answer, ask, fault, session
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
-
-
-@pytest.mark.parametrize(
-    "source",
-    ["def f(:", "f = " + "-" * 100_000 + "1", "f = 1\0"],
-    ids=["not Python", "nested deeply", "a null byte"],
-)
-def test_what_cannot_be_compiled_fails_when_it_is_imported(sandbox, source):
-    """It is the student's fault, however the parser ends."""
-    with pytest.raises(StudentFault):
-        answer(sandbox, source)
 
 
 def test_the_answers_of_a_test_take_a_limited_memory(sandbox):

@@ -397,10 +397,12 @@ def test_a_key_is_refused_as_one():
         protocol.encode(object(), strict=True)
 
 
-def test_the_name_of_a_type_is_cut():
-    """The name of a type can have any length."""
+def test_the_name_of_a_type_is_text_and_is_cut():
+    """It can have any length, and the sender chose it."""
     long = type("x" * 1000, (), {"__module__": "m"})
     assert Other("m." + "x" * 198) == crossed(long())
+    assert Other("x" * 200) == decoded({"other": "x" * 5000})
+    assert Other("{'a': 1}") == decoded({"other": {"a": 1}})
 
 
 def test_nesting_has_an_end():
@@ -421,6 +423,9 @@ def test_the_number_of_parts_has_an_end():
     assert [0] * 99_999 == crossed([0] * 99_999)
     assert [1, Other(DEEP)] == crossed([1, [0] * 99_998])
     assert Other(DEEP) == crossed(dict.fromkeys(range(1000), [0] * 98))[999]
+    assert 100_000 == len(decoded({"list": [0] * 100_000}))
+    with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
+        decoded({"list": [0] * 100_001})
 
 
 def test_the_number_of_keys_has_an_end():
@@ -567,13 +572,11 @@ HOSTILE = {
     "pairs with a dict as key": {"pairs": [[{"dict": {}}, 1]]},
     "unknown dtype": {"dtype": "quint8"},
     "dtype of a list": {"dtype": []},
-    "bytes of no place": {"bytes": 3},
     "bytes of half a place": {"bytes": [0]},
     "bytes of two places": {"bytes": [0, 1, 2]},
     "bytes past the end": {"bytes": [0, 17]},
     "bytes past the end by their start": {"bytes": [16, 1]},
     "tensor of too few parts": {"tensor": [F]},
-    "tensor of no list": {"tensor": 1},
     "tensor of an unknown dtype": {"tensor": [99, 0, 1]},
     "tensor past its end": {"tensor": [F, 0, 5]},
     "tensor past its end by its place": {"tensor": [F, 4, 4]},
@@ -600,8 +603,6 @@ HOSTILE = {
     "tensor of sizes without an end": {"tensor": [F, 0, *[10**9] * 100_000]},
     "view of too few parts": {"view": [F, 0, 0]},
     "view of an unknown dtype": {"view": [99, 0, 0, 16, 1, 1]},
-    "view of no place": {"view": [F, 0, None, 16, 1, 1]},
-    "array of a boolean as size": {"array": ["|u1", [True], 0, 1]},
     "array of a negative size": {"array": ["<f4", [-1], 0, 16]},
     "view past its end": {"view": [F, 0, 0, 16, 5, 1]},
     "view past its end by its offset": {"view": [F, 1, 0, 16, 4, 1]},
@@ -641,7 +642,7 @@ RIGHT = [
     ("tensor", [F, 0, 2, 2], (0, 1, 2, 3)),
     ("view", [F, 0, 0, 16, 2, 2, 2, 1], (0, 1, 3, 4, 5, 6, 7)),
     ("view", [F, 0, tensors.NOWHERE, 0, 2, 1], (0, 1, 4, 5)),
-    ("array", ["<f4", [4], 0, 16], (2, 3)),
+    ("array", ["<f4", [4], 0, 16], (0, 1, 2, 3)),
 ]
 WRONG = [-1, -(2**63), True, False, 0.5, 1.0, "0", "float32", None, [0], {}, 2**70]
 
@@ -677,13 +678,6 @@ def test_a_head_that_is_no_frame_is_refused(head):
     """Cases are bad JSON, a wrong outline, integers of thousands of digits, and endless nesting."""
     with pytest.raises(ProtocolError, match=r"^not a frame: \w+$"):
         protocol.decode(head, memoryview(bytearray()))
-
-
-def test_what_is_read_has_an_end_as_well():
-    """A head within the size limit could still contain a million parts."""
-    with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
-        decoded({"list": [0] * 100_001})
-    assert 100_000 == len(decoded({"list": [0] * 100_000}))
 
 
 def test_bytes_that_are_named_often_are_not_copied_without_end():
@@ -764,12 +758,6 @@ def test_a_head_takes_as_much_memory_as_is_counted_for_it(head):
         assert tracemalloc.get_traced_memory()[1] < 5 * protocol.memory_of(len(head), 0)
     finally:
         tracemalloc.stop()
-
-
-def test_the_name_in_an_other_is_text_and_is_cut():
-    """The sender chose this name."""
-    assert Other("x" * 200) == decoded({"other": "x" * 5000})
-    assert Other("{'a': 1}") == decoded({"other": {"a": 1}})
 
 
 @pytest.mark.parametrize("offset", [0, 27])

@@ -24,8 +24,10 @@ from grader.results.merge import WEAKEST_FIRST
 from grader.sandbox import levels
 from grader.sandbox.levels import landlock
 from grader.worker import walls
+from tests.grader.classroom.a_class import LISTS, hand_in
 from tests.grader.in_the_sandbox import COURSE, MIB, NEEDS_LANDLOCK, answer, ask, plain_box, session
 from tests.grader.processes import processes, ran, until
+from tests.grader.small_courses import with_lists
 
 LEVEL = levels.LEVELS["landlock"]
 
@@ -252,49 +254,33 @@ def test_the_zygote_does_not_read_memory_in_any_number_of_parts(sandbox):
         answer(sandbox, IN_MANY_PARTS, 60_000)
 
 
-@at_this_level
-def test_what_others_write_is_no_tests_fault(sandbox, tmp_path):
-    """A test that holds little is not ended because the disk has lost more than its limit."""
-    source = """
-        import multiprocessing, os, tempfile, time
-        def f(sign):
-            open(os.environ["TMPDIR"] + "/began", "w").close()
-            lock = multiprocessing.get_context("fork").Lock()
-            kept = tempfile.TemporaryFile()
-            kept.write(bytes(2**18))
-            kept.flush()
-            while not os.path.exists(sign):
-                time.sleep(0.01)
-            time.sleep(0.5)
-            return lock.acquire()
-    """
-    while_others_write(sandbox, source)
+HOLDS_LITTLE = """
+    import multiprocessing, os, signal, tempfile, time
+    def f(sign):
+        lock = multiprocessing.get_context("fork").Lock()
+        kept = tempfile.TemporaryFile()
+        kept.write(bytes(2**18))
+        kept.flush()
+        child = os.fork()
+        if child == 0:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            os._exit(0)
+        os.waitpid(child, os.WUNTRACED)
+        open(os.environ["TMPDIR"] + "/began", "w").close()
+        while not os.path.exists(sign):
+            time.sleep(0.01)
+        time.sleep(0.5)
+        return lock.acquire(), os.waitpid(child, os.WNOHANG | os.WCONTINUED)
+"""
 
 
 @at_this_level
-def test_what_a_test_has_stopped_stays_stopped_while_files_without_a_name_are_counted(sandbox):
-    source = """
-        import os, signal, time
-        def f(sign):
-            open(os.environ["TMPDIR"] + "/began", "w").close()
-            child = os.fork()
-            if child == 0:
-                os.kill(os.getpid(), signal.SIGSTOP)
-                os._exit(0)
-            os.waitpid(child, os.WUNTRACED)
-            while not os.path.exists(sign):
-                time.sleep(0.01)
-            time.sleep(0.5)
-            return os.waitpid(child, os.WNOHANG | os.WCONTINUED) == (0, 0)
-    """
-    while_others_write(sandbox, source)
+def test_what_others_write_is_no_tests_fault(sandbox):
+    """A test that holds little is not ended because the disk has lost more than its limit.
 
-
-def while_others_write(sandbox, source):
-    """Ask the function `f` of this source for a true value while others use up the disk.
-
-    They begin when it has written a file `began`, so that the grader knows how much was free. Its
-    argument is the path of a file that exists once the disk has lost more than a test may use.
+    What it has stopped stays stopped while files without a name are counted. The others begin when
+    it has written a file `began`, so that the grader knows how much was free. Its argument is the
+    path of a file that exists once the disk has lost more than a test may use.
     """
     box = Path(sandbox._box._folder.name)
     sign, done = box / "runtime" / "sign", threading.Event()
@@ -311,7 +297,7 @@ def while_others_write(sandbox, source):
     with ThreadPoolExecutor() as pool:
         disturbed = pool.submit(disturb)
         try:
-            assert answer(sandbox, source, str(sign))
+            assert (True, (0, 0)) == answer(sandbox, HOLDS_LITTLE, str(sign))
         finally:
             done.set()
         disturbed.result()
@@ -500,6 +486,16 @@ def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monk
         plain_box("landlock")
 
 
+def test_a_file_of_the_same_disk_has_two_names_and_another_is_copied(tmp_path):
+    """A copy of Python takes a second, and a second name of each file a tenth of that."""
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").write_text("x")
+    for source, name in ((tmp_path / "a", "c"), ("/proc/version", "d")):
+        landlock._named_again(source, tmp_path / name)
+        assert (tmp_path / name).read_text() == Path(source).read_text()
+    assert [2, 1] == [os.lstat(tmp_path / name).st_nlink for name in "cd"]
+
+
 @NEEDS_LANDLOCK
 def test_a_child_counts_before_it_has_become_the_students_user():
     """Otherwise, a slow start would look like a test that no longer runs."""
@@ -533,13 +529,12 @@ def test_results_of_two_levels_merge_to_the_weaker():
 
 
 @at_this_level
-def test_without_bubblewrap_root_grades_at_the_second_level(grader, root, quick_course, tmp_path):
+def test_without_bubblewrap_root_grades_at_the_second_level(grader, tmp_path):
     """The report names the level, and stderr gives the reason."""
-    done = grader(
-        *("grade", root / "examples" / "sample.zip", "--only", "tensor_memory"),
-        *("--course", quick_course),
-        env={**os.environ, "PATH": str(tmp_path)},
-    )
+    hand_in(tmp_path, "ada", LISTS)
+    course = with_lists(tmp_path / "course")
+    path = {**os.environ, "PATH": str(tmp_path)}
+    done = grader("grade", tmp_path / "ada.zip", "--course", course, env=path)
     assert 0 == done.returncode
     assert "bubblewrap is not installed" in done.stderr
     assert "isolated by landlock, the second level" in done.stderr
