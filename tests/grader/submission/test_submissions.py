@@ -289,34 +289,35 @@ def test_an_archive_that_is_too_large_is_refused(tmp_path):
     assert "PATH is larger than 64 MiB" == refusal(tmp_path / "a.zip")
 
 
+SUBMIT = "hand in the zip that `python -m assignment submit` writes, or zip the folder assignment/"
+TWO_FOLDERS = "there are 2 assignment/ folders; hand in one"
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("names", "said"),
     [
-        ({}, "the submission is empty"),
-        ({"linear.py": b""}, "the submission has no assignment/ folder; got linear.py"),
-        ({"assignment.py": b""}, "the submission has no assignment/ folder; got assignment.py"),
+        ("", f"the submission is empty; {SUBMIT}"),
+        ("linear.py", f"the submission has no assignment/ folder; got linear.py; {SUBMIT}"),
+        ("assignment.py", f"the submission has no assignment/ folder; got assignment.py; {SUBMIT}"),
         (
-            {"essay.pdf": b"", "hw.zip": b"PK"},
-            "the submission contains another archive, hw.zip, which is not unpacked",
+            "a.pdf hw.zip",
+            f"the submission contains another archive, hw.zip, which is not unpacked; {SUBMIT}",
         ),
+        ("a/b/Assignment/x.py a/c/assignment/x.py", TWO_FOLDERS),
+        ("old/assignment/linear.py new/assignment/linear.py", TWO_FOLDERS),
+        (
+            "assignment/__init__.py assignment/a.txt",
+            "PATH has an assignment/ folder, but no Python file in it",
+        ),
+        ("assignment", "assignment is a file; it has to be a folder"),
     ],
-    ids=["nothing", "files alone", "a module of that name", "an archive"],
 )
-def test_a_submission_without_an_assignment_folder_is_refused(kind, files, said, tmp_path):
+def test_what_has_not_one_assignment_folder_with_modules_is_refused(kind, names, said, tmp_path):
     """Each shape has a sentence of its own, which explains what to do instead."""
-    path = make(kind, tmp_path, files)
+    path = make(kind, tmp_path, dict.fromkeys(names.split(), b""))
     path.mkdir(exist_ok=True) if kind == "folder" else None
-    assert refusal(path) == (
-        f"{said}; hand in the zip that `python -m assignment submit` writes, or zip the folder "
-        "assignment/"
-    )
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-def test_two_folders_deep_inside_are_refused(kind, tmp_path):
-    path = make(kind, tmp_path, {"a/b/Assignment/x.py": b"", "a/c/assignment/x.py": b""})
-    assert refusal(path) == "there are 2 assignment/ folders; hand in one"
+    assert refusal(path) == said
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -336,18 +337,6 @@ def test_one_assignment_folder_is_found_at_any_depth_and_in_any_case(kind, place
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_an_assignment_folder_without_sources_is_refused(kind, tmp_path):
-    path = make(kind, tmp_path, {"assignment/__init__.py": b"", "assignment/a.txt": b""})
-    assert "PATH has an assignment/ folder, but no Python file in it" == refusal(path)
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-def test_two_assignment_folders_are_refused(kind, tmp_path):
-    path = make(kind, tmp_path, {"old/assignment/linear.py": b"", "new/assignment/linear.py": b""})
-    assert "there are 2 assignment/ folders; hand in one" == refusal(path)
-
-
-@pytest.mark.parametrize("kind", FORMATS)
 def test_an_assignment_folder_wins_over_one_further_down(kind, tmp_path):
     """A deeper folder is usually an older copy."""
     got = submissions.read(make(kind, tmp_path, SOURCES | {"old/assignment/linear.py": b"old"}))
@@ -355,12 +344,6 @@ def test_an_assignment_folder_wins_over_one_further_down(kind, tmp_path):
         got.sources,
         [i.path for i in got.ignored],
     )
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-def test_a_file_named_assignment_is_refused(kind, tmp_path):
-    path = make(kind, tmp_path, {"assignment": b"x = 1\n"})
-    assert "assignment is a file; it has to be a folder" == refusal(path)
 
 
 ESCAPES = ["../assignment/linear.py", "assignment/../../linear.py", "/assignment/linear.py"]
@@ -401,27 +384,21 @@ def test_a_link_in_a_zip_is_refused(tmp_path):
     assert LINK == refusal(path)
 
 
-def test_a_link_in_a_folder_is_refused(tmp_path):
-    make_folder(tmp_path / "ada", {"assignment/more.py": b""})
-    (tmp_path / "ada/assignment/linear.py").symlink_to("/etc/passwd")
-    assert LINK == refusal(tmp_path / "ada")
-
-
-def test_a_link_to_a_folder_inside_is_refused(tmp_path):
-    make_folder(tmp_path / "ada", {"assignment/more.py": b""})
-    (tmp_path / "ada/assignment/parts").symlink_to("/etc")
-    assert "assignment/parts is not a plain file; only plain files are graded" == refusal(
-        tmp_path / "ada"
-    )
-
-
-def test_a_link_in_the_place_of_assignment_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("place", "target"),
+    [
+        ("assignment/linear.py", "/etc/passwd"),
+        ("assignment/parts", "/etc"),
+        ("assignment", "../elsewhere/assignment"),
+    ],
+)
+def test_a_link_in_a_folder_is_refused(place, target, tmp_path):
+    """Whether it stands for a file, for a folder, or for assignment/ itself."""
     make_folder(tmp_path / "elsewhere", SOURCES)
-    (tmp_path / "ada").mkdir()
-    (tmp_path / "ada/assignment").symlink_to(tmp_path / "elsewhere/assignment")
-    assert "assignment is not a plain file; only plain files are graded" == refusal(
-        tmp_path / "ada"
-    )
+    (tmp_path / "ada" / place).parent.mkdir(parents=True)
+    (tmp_path / "ada" / place).symlink_to(target)
+    said = f"{place} is not a plain file; only plain files are graded"
+    assert said == refusal(tmp_path / "ada")
 
 
 def test_links_outside_assignment_are_only_listed(tmp_path):
@@ -636,7 +613,6 @@ def test_a_file_that_may_be_meant_as_a_module_is_named(tmp_path, files, told):
 
 TWO = Accepted(modules=("assignment/linear.py", "assignment/model/layers.py"))
 ONE = Accepted(modules=("assignment/linear.py",))
-SUBMIT = "hand in the zip that `python -m assignment submit` writes, or zip the folder assignment/"
 
 
 @pytest.mark.parametrize("kind", FORMATS)
