@@ -314,24 +314,18 @@ def assert_harmless(result, problem: courses.Problem, secrets: list[str]) -> Non
     """Check the parts of a result that must be harmless after every attack."""
     assert json_report.parse(json_report.render(Reported(result))) == result
     assert result.problems[0].id == problem.id
-    tests = [test for p in result.problems for test in p.tests]
-    texts = [
-        text
-        for t in tests
-        for text in (t.about, t.what, t.hint or "", *(fact.text for fact in t.facts))
-    ]
-    texts += [text for i in result.submission.ignored for text in (i.path, i.reason)] + [
-        result.submission.name
-    ]
-    texts.append(
-        terminal.render(Reported(result, sections={p.id: p.section for p in COURSE.problems}))
-    )
-    everything = "\n".join(texts)
+    texts = [result.submission.name]
+    for test in (test for one in result.problems for test in one.tests):
+        texts += [test.about, test.what, test.hint or "", *(fact.text for fact in test.facts)]
+    for left_out in result.submission.ignored:
+        texts += [left_out.path, left_out.reason]
+    sections = {p.id: p.section for p in COURSE.problems}
+    everything = "\n".join([*texts, terminal.render(Reported(result, sections=sections))])
     assert "BREACH" not in everything
     assert [secret for secret in secrets if secret in everything] == []
     assert [line for line in private_lines_of(problem.id) if line in everything] == []
     assert {c for c in everything if unicodedata.category(c) in UNSAFE} <= {"\n"}
-    assert max(map(len, texts[:-1])) <= 2000
+    assert max(map(len, texts)) <= 2000
 
 
 @contextmanager

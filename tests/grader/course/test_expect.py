@@ -17,8 +17,8 @@ from grader.base.errors import (
     GraderFault,
     NotAttempted,
     PolicyBroken,
+    Raised,
     TimedOut,
-    raised,
 )
 from grader.grading.verdict import verdict_on
 from grader.wire.protocol import Other
@@ -562,7 +562,7 @@ def within(error, expected=ValueError, **options):
 
 def theirs(kind, name):
     """An exception of the student's own, of another process."""
-    return raised([kind], name, "x", None)
+    return Raised([kind], name, "x", None)
 
 
 @pytest.mark.parametrize(
@@ -571,13 +571,13 @@ def theirs(kind, name):
         (ValueError("x"), ValueError),
         (UnicodeError("x"), ValueError),
         (KeyError("x"), (ValueError, KeyError)),
-        (raised(["ValueError", "Exception"], "ValueError", "x", None), ValueError),
-        (raised(["UnicodeError", "ValueError"], "UnicodeError", "x", None), ValueError),
-        (raised(["FileNotFoundError", "OSError"], "F", "x", "a.py:1"), (ValueError, OSError)),
-        (raised(["IndentationError", "SyntaxError"], "IndentationError", "x", None), SyntaxError),
-        (raised(["StopIteration"], "Ended", "x", None), StopIteration),
-        (raised(["EOFError"], "EOFError", "x", None), EOFError),
-        (raised(["Exception"], "Empty", "of a given module", None), queue.Empty),
+        (Raised(["ValueError", "Exception"], "ValueError", "x", None), ValueError),
+        (Raised(["UnicodeError", "ValueError"], "UnicodeError", "x", None), ValueError),
+        (Raised(["FileNotFoundError", "OSError"], "F", "x", "a.py:1"), (ValueError, OSError)),
+        (Raised(["IndentationError", "SyntaxError"], "IndentationError", "x", None), SyntaxError),
+        (Raised(["StopIteration"], "Ended", "x", None), StopIteration),
+        (Raised(["EOFError"], "EOFError", "x", None), EOFError),
+        (Raised(["Exception"], "Empty", "of a given module", None), queue.Empty),
     ],
     ids=repr,
 )
@@ -589,7 +589,7 @@ def test_the_error_asked_for_is_right(error, expected):
 def test_a_right_call_that_fails_is_told_as_such():
     with expect.right_call("9 tokens"):
         pass
-    for error in (Mismatch("f", "wrong value"), raised(["TypeError"], "TypeError", "x", None)):
+    for error in (Mismatch("f", "wrong value"), Raised(["TypeError"], "TypeError", "x", None)):
         with pytest.raises(type(error)) as caught, expect.right_call("9 tokens"):
             raise error
         assert "9 tokens" == caught.value.right_call
@@ -598,7 +598,7 @@ def test_a_right_call_that_fails_is_told_as_such():
 def test_where_students_run_elsewhere_only_their_exceptions_are_theirs(monkeypatch):
     """If students run in another process, an oracle's ValueError does not count as theirs."""
     monkeypatch.setattr(expect, "sandboxed", True)
-    within(raised(["ValueError"], "ValueError", "x", None), ValueError)
+    within(Raised(["ValueError"], "ValueError", "x", None), ValueError)
     with pytest.raises(ValueError, match=r"^an oracle.s$"):
         within(ValueError("an oracle's"), ValueError)
 
@@ -702,7 +702,7 @@ def test_what_is_no_exception_is_not_caught():
     ("error", "theirs"),
     [
         (ValueError(), True),
-        (raised([], "Strange", "", None), True),
+        (Raised([], "Strange", "", None), True),
         (GraderFault(), False),
         (Crashed(""), False),
         (TimedOut(""), False),
