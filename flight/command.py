@@ -5,7 +5,7 @@ import json
 import sys
 import textwrap
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
@@ -174,10 +174,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--batch", type=int, help="sequences of a step")
     add("--micro-batch", type=int, help="sequences at a time; default: the batch")
     segments = "checkpoint the layers in so many segments"
-    add("--checkpointing", type=int, metavar="SEGMENTS", default=0, help=segments)
+    add("--checkpointing", dest="segments", type=int, metavar="SEGMENTS", default=0, help=segments)
     add("--autocast", action="store_true", help="compute products in bfloat16")
-    add("--no-momentum", action="store_true", help="AdamW with a β₁ of 0")
-    add("--no-warmup", action="store_true", help="start at the highest rate")
+    add("--no-momentum", dest="momentum", action="store_false", help="AdamW with a β₁ of 0")
+    add("--no-warmup", dest="warmup", action="store_false", help="start at the highest rate")
     mine = "use your part of PROBLEM even if its public tests fail; may be repeated"
     problems = list(parts.OF_PROBLEM)
     add("--mine", metavar="PROBLEM", action="append", default=[], choices=problems, help=mine)
@@ -187,22 +187,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def _settings(chosen: argparse.Namespace) -> flying.Settings:
     """The settings, unless something is wrong with them."""
-    usual = SIZES[chosen.size]
+    usual, known = SIZES[chosen.size], {field.name for field in fields(flying.Settings)}
+    said = {name: got for name, got in vars(chosen).items() if name in known and got is not None}
     for name in ("steps", "batch", "micro_batch"):
-        if (got := getattr(chosen, name)) is not None and got < 1:
-            raise submit.Refused(f"--{name.replace('_', '-')}: expected at least 1; got {got}")
-    batch = chosen.batch or usual.batch
-    settings = flying.Settings(
-        size=chosen.size,
-        steps=chosen.steps or usual.steps,
-        batch=batch,
-        micro_batch=chosen.micro_batch or batch,
-        segments=chosen.checkpointing,
-        autocast=chosen.autocast,
-        momentum=not chosen.no_momentum,
-        warmup=not chosen.no_warmup,
-        device="cuda" if torch.cuda.is_available() else "cpu",
-    )
+        if said.get(name, 1) < 1:
+            raise submit.Refused(
+                f"--{name.replace('_', '-')}: expected at least 1; got {said[name]}"
+            )
+    batch = said.get("batch", usual.batch)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    others = {"steps": usual.steps, "batch": batch, "micro_batch": batch, "device": device}
+    settings = flying.Settings(**(others | said))
     if settings.size == "wren" and settings.device != "cuda":
         raise submit.Refused("--size wren needs a GPU of 80 GB")
     if not 0 <= settings.segments <= usual.num_layers:

@@ -16,6 +16,7 @@ from tests.grader.warm_python import python
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flight")]  # for the bundle
 
 COURSE = courses.load()
+NAME = "hatchling, batch 8, 2 segments, no momentum, no warm-up"
 SOLVED = ("linear", "optimizers", "einops_reshaping", "data", "training")
 
 
@@ -156,6 +157,13 @@ def test_settings_that_cannot_fly_are_refused_at_once(tmp_path, capsys, options,
     """The message says what is possible."""
     assert command.main(tmp_path, options) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_flight_is_named_by_its_switches():
+    """One without switches has its size as its name."""
+    switches = ["--no-momentum", "--no-warmup", "--checkpointing", "2", "--batch", "8"]
+    for words, name in (([], "hatchling"), (switches, NAME)):
+        assert command._settings(command._parser().parse_args(words)).name == name
 
 
 def test_a_part_that_breaks_is_named(folder):
