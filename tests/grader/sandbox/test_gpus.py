@@ -42,7 +42,7 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
-from tests.grader.in_the_sandbox import COURSE, LIMITS, MIB, answer, fault
+from tests.grader.in_the_sandbox import COURSE, LIMITS, MIB, answer, fault, plain_box
 from tests.grader.processes import alive
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gpu")]  # one warm sandbox serves this file
@@ -451,7 +451,7 @@ def test_addresses_are_limited_only_without_a_gpu(boxed):
     addresses, locked, cpu = answer(boxed, ADDRESSES, cpu_seconds=7)
     assert ((-1, -1), (7, 8)) == (addresses, cpu)
     assert locked != (0, 0)
-    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB) as plain:
+    with plain_box("bubblewrap") as plain:
         (soft, hard), locked, _ = answer(plain, ADDRESSES)
         assert {} == plain.facts["environment"]
     assert soft == hard > LIMITS.memory_bytes
