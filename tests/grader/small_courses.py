@@ -3,11 +3,13 @@
 Their tests and solutions are complete, so that `grader validate` accepts them.
 """
 
+import shutil
 from pathlib import Path
 
 from grader.publish import new_course
 from grader.solutions.edits import Change, Edit, written
 
+MODEL = Path(__file__).resolve().parents[2] / "examples" / "plain_course"
 LIMITS = """
 [limits]
 wall_seconds = 40.0
@@ -18,7 +20,6 @@ file_bytes = 67_108_864
 output_bytes = 1_048_576
 submission_seconds = 60.0
 """
-CONFTEST = '"""The fixtures of every test."""\n\npytest_plugins = ["kit.fixtures"]\n'
 ROWS = '''"""Chapter 1: rows of numbers."""
 
 import numpy as np
@@ -193,33 +194,14 @@ def _written(
     functions: tuple[str, ...],
     files: dict[str, str],
 ) -> Path:
-    """Write a course's files, and those that both courses have alike."""
+    """Write a course: these files, and what else the model of a plain course has."""
+    own = ("README.md", "problems.toml", "reference", "hidden", "public", "__pycache__")
+    shutil.copytree(MODEL, folder, ignore=shutil.ignore_patterns(*own), dirs_exist_ok=True)
     listed = f"packages = {packages!r}\n{LIMITS}".replace("'", '"')
     for number, function in enumerate(functions, 1):
         listed += f'\n[[problem]]\nid = "{function}"\nmodule = "{module}"\n'
         listed += f'functions = ["{function}"]\npoints = 1\nsection = "1.{number}"\n'
-    alike = {
-        "assignment/problems.toml": listed,
-        "assignment/__init__.py": '"""A small course."""\n',
-        "assignment/__main__.py": MAIN,
-        "tests/__init__.py": '"""Tests."""\n',
-        "tests/probes/__init__.py": '"""No probes."""\n',
-        "tests/conftest.py": CONFTEST,
-        "handout/index.md": "# A small course\n",
-    }
-    for path, text in {**alike, **files}.items():
+    for path, text in {"assignment/problems.toml": listed, **files}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     return folder
-
-
-MAIN = '''"""`python -m assignment` shows your progress."""
-
-import sys
-from pathlib import Path
-
-from kit import progress
-
-if __name__ == "__main__":
-    sys.exit(progress.main(Path(__file__).absolute().parents[1], sys.argv[1:]))
-'''
