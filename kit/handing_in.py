@@ -114,8 +114,10 @@ def _unfit(path: str) -> str:
 
 
 # What is added to the name of a copy, besides numbers.
-ADDED: tuple[str, ...] = (".py", ".txt", ".bak", " v", "_v", "-v")
-ADDED = (*ADDED, "copy", "kopie", "final", "solution", "new", "old")
+ADDED = (
+    *(".py", ".txt", ".bak", " v", "_v", "-v"),
+    *("copy", "kopie", "final", "solution", "new", "old"),
+)
 COPY_OF = re.compile("(copy of|kopie von) ")
 SHORTEST = 4  # letters of a name that another one begins with, such as that of train.py
 

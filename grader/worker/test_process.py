@@ -405,8 +405,6 @@ def _said_by_argparse(error: BaseException) -> str:
 
 
 def _text(error: BaseException) -> str:
-    if type(error).__name__ == "BdbQuit":
-        return "the debugger stopped here, and nobody is at the grader's keyboard: delete its call"
     try:
         return str(error)[:MAX_TEXT]
     except Exception as e:

@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from tests.grader.processes import ran
-from tests.grader.sampling import every
 
 FIGURES = {
     "single": ("grade / pytest, wall (median)", "grade / pytest, CPU (of medians)"),
@@ -14,10 +13,8 @@ FIGURES = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "few"), every(2, [("single", "--rounds=1"), ("batch", "--submissions=2")])
-)
+@pytest.mark.proof
+@pytest.mark.parametrize(("name", "few"), [("single", "--rounds=1"), ("batch", "--submissions=2")])
 def test_a_benchmark_measures_one_problem(root, tmp_path, name, few):
     """It writes each figure that the README and benchmarks/README.md quote."""
     out = tmp_path / "figures.json"

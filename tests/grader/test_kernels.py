@@ -129,7 +129,7 @@ def test_each_output_is_checked(measured):
     assert len(set(checked)) == 5
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @NEEDS_COMPILER
 def test_its_reference_in_cpp_has_all_points(grader, tmp_path):
     """A box compiles and runs the problem that needs no minute for each process of a test."""

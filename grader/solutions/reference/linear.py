@@ -87,15 +87,15 @@ class Linear(nn.Module):
 class MLP(nn.Module):
     """Linear layers with a ReLU between every two.
 
-    y = W_n relu(… relu(W_2 relu(W_1 x))), for any leading dimensions. Each weight is drawn as in
-    `Linear`.
+    y = W_n relu(… relu(W_2 relu(W_1 x))), for any leading dimensions. Each layer has its own
+    weight, drawn as in `Linear`.
 
     Args:
         dims: The n + 1 sizes from the input to the output.
         device, dtype: Of the weights.
 
     Example:
-        dims (4, 3, 2) give two layers with 3·4 + 2·3 = 18 parameters.
+        dims (4, 3, 2): two layers, 3·4 + 2·3 = 18 parameters.
 
     Handout §7.1
     """

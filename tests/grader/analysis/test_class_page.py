@@ -171,6 +171,7 @@ def test_hostile_texts_stay_texts(opened, tmp_path):
     assert {c for c in visible if not c.isprintable()} <= {"\n", "\t", *HARMLESS}
 
 
+@pytest.mark.proof
 def test_a_large_class_makes_a_small_page(opened, tmp_path):
     problems = tuple(problem.id for problem in COURSE.problems)
     few = list(students(40, tests=22, problems=problems).values())

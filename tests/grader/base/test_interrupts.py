@@ -292,7 +292,7 @@ def test_an_interrupt_waits_for_the_end_of_the_outermost_hold(signals, holds):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("isolation", ["bubblewrap", "none"])
+@pytest.mark.parametrize("isolation", every(2, ["bubblewrap", "none"]))
 def test_an_interrupt_while_a_box_is_started_leaves_nobody(isolation, signals, monkeypatch):
     """The signal arrives when the process already runs but is not registered yet."""
     interrupts.watch()

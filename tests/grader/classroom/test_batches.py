@@ -182,6 +182,7 @@ def test_after_kill_9_the_same_command_goes_on(started, grader, course, handed_i
     assert points(book) == POINTS_OF_FOUR
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("started", [2], indirect=True)
 def test_a_process_that_is_killed_costs_a_second_try(started):
     """The test acts as the kernel's out-of-memory killer; the class is still completed."""
@@ -224,6 +225,7 @@ exec {real} "$@"
 """
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
 def test_a_box_that_is_lost_after_the_first_result_ends_no_batch(course, handed_in, root, tmp_path):
     """The box is killed, and the next one does not start; the submission gets a third one."""

@@ -236,17 +236,16 @@ def test_a_table_that_is_a_list_is_said():
     ]
 
 
-def test_the_fault_is_the_courses(grader, copy_of_the_course):
-    file = copy_of_the_course / "assignment/problems.toml"
+def test_the_fault_is_the_courses(typed, root, tmp_path):
+    course = shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
+    file = course / "assignment/problems.toml"
     text = file.read_text()
-    line = text[: text.index('device = "cpu"')].count("\n") + 1
-    file.write_text(text.replace('device = "cpu"', 'device = "gpu"', 1))
-    done = grader("grade", "nowhere.zip", cwd=copy_of_the_course)
-    sentence = f'{file}:{line}: problem tensor_memory: device: expected "cpu" or "cuda"; got "gpu"'
-    assert (done.returncode, done.stdout) == (3, "")
-    assert (
-        done.stderr == f"grader: this is a fault of the course, not of a submission: {sentence}\n"
-    )
+    line = text[: text.index("points = 1")].count("\n") + 1
+    file.write_text(text.replace("points = 1", 'device = "gpu"\npoints = 1', 1))
+    code, out, said = typed("grade", "nowhere.zip", "--course", course)
+    sentence = f'{file}:{line}: problem relu: device: expected "cpu" or "cuda"; got "gpu"'
+    assert (code, out) == (3, "")
+    assert said == f"grader: this is a fault of the course, not of a submission: {sentence}"
 
 
 def test_a_missing_course_is_said(tmp_path):

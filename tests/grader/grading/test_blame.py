@@ -349,6 +349,7 @@ def test_what_a_newer_python_has_is_told_with_the_graders_python(kind, text, lab
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
+        ("BdbQuit", "nobody is at the grader's keyboard"),
         ("a leaf Variable that requires grad is being used in an in-place operation", "no_grad"),
         ("Trying to backward through the graph a second time", "detached"),
         ("argument 'tensor1' (position 1) must be Tensor, not NoneType", "`return`"),
@@ -356,9 +357,11 @@ def test_what_a_newer_python_has_is_told_with_the_graders_python(kind, text, lab
     ],
 )
 def test_usual_words_of_torch_have_a_hint(text, hint):
-    fault = Raised(["RuntimeError"], "RuntimeError", text, "assignment/linear.py:3")
-    told = verdict_on(fault, test="test_it", rule="", asked="f").hint
-    assert told is None if hint is None else hint in told
+    kind, said = (text, "without a message") if text == "BdbQuit" else ("RuntimeError", text)
+    fault = Raised([kind], kind, text.removeprefix("BdbQuit"), "assignment/linear.py:3")
+    told = verdict_on(fault, test="test_it", rule="", asked="f")
+    assert told.what == f"raised {kind}: {said}"
+    assert told.hint is None if hint is None else hint in told.hint
 
 
 def test_a_right_call_that_fails_is_not_told_the_rule_of_a_wrong_one():

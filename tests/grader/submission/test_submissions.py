@@ -314,6 +314,10 @@ REFUSED = {
 }  # fmt: skip
 
 
+SUBMIT = "hand in the zip that `python -m assignment submit` writes, or zip the folder assignment/"
+TWO_FOLDERS = "there are 2 assignment/ folders; hand in one"
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(("files", "said"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_graded_is_refused(kind, files, said, tmp_path):

@@ -17,6 +17,7 @@ from grader.tools import gxx
 from tests.grader.conftest import ROOT
 from tests.grader.in_the_sandbox import LEVELS, answer, plain_box
 from tests.grader.processes import ran
+from tests.grader.sampling import every
 
 NEEDS_COMPILER = pytest.mark.skipif(gxx.find() is None, reason="there is no C++ compiler")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tools")]
@@ -31,7 +32,7 @@ def course():
     return msgspec.structs.replace(course, problems=[course.problem("softmax")])
 
 
-@pytest.fixture(scope="module", params=LEVELS)
+@pytest.fixture(scope="module", params=every(2, LEVELS))
 def box(request, course):
     """One sandbox per level, which all submissions share as in a batch."""
     with Sandbox.of(course, isolation=request.param) as running:

@@ -22,7 +22,13 @@ from grader.sandbox import ioctls
 from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import landlock
 from grader.submission.submissions import Submission
-from tests.grader.in_the_sandbox import COURSE, MIB, NEEDS_LANDLOCK, answer
+from tests.grader.in_the_sandbox import (
+    COURSE,
+    MIB,
+    NEEDS_LANDLOCK,
+    PLAIN,
+    answer,
+)
 from tests.grader.sandbox.levels.test_landlock import GOOD, LEVEL
 from tests.grader.sandbox.test_gpus import environment_in_which_cuda_works, library, stand_in
 
@@ -216,7 +222,7 @@ def test_a_box_that_shows_another_gpu_is_refused(driver, monkeypatch):
     monkeypatch.setattr(landlock, "_devices", with_too_much)
     options = {"scratch_bytes": MIB, "preload": (), "gpu": stand_in(driver, index=1)}
     with (
-        Sandbox(COURSE.tests, isolation="landlock", **options) as box,
+        Sandbox(PLAIN.tests, isolation="landlock", **options) as box,
         pytest.raises(SandboxUnavailable, match="it can open no other device file of the driver"),
     ):
         box.wait_until_ready()
