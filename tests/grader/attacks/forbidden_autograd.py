@@ -108,26 +108,10 @@ def derived(fn, leaves, grad_output):
     return unit.linear(*leaves, grad_output)
 
 
-# %% traced_before
-"""Has torch write the backward pass down while the module is imported, where no definition runs.
-
-holds: what writes down a program is forbidden in the whole problem.
-"""
-from torch.fx.experimental.proxy_tensor import make_fx
-
-def traced(grad_output, *leaves):
-    return torch.func.vjp(lambda a, b: a @ b.T, *leaves)[1](grad_output)
-
-linear = make_fx(traced)(torch.ones(3, 5), torch.ones(3, 4), torch.ones(5, 4))
-
-def derived(fn, leaves, grad_output):
-    return linear(grad_output, *leaves)
-
-
 # %% recorded_before
 """Writes the backward pass down by a mode of its own while the module is imported, and repeats it.
 
-open: an import is not watched, because an honest check that was left in a module may run a backward pass; a recorder is harder than the exercise.
+open: an import is not watched: a check that was left in a module may run a backward pass, and torch.compile traces one as make_fx does.
 holds: a backward pass is detected, whenever it runs.
 """
 from torch.utils._python_dispatch import TorchDispatchMode
