@@ -22,15 +22,7 @@ from grader.sandbox import ioctls
 from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import landlock
 from grader.submission.submissions import Submission
-from tests.grader.in_the_sandbox import (
-    COURSE,
-    MACHINE,
-    MIB,
-    NEEDS_LANDLOCK,
-    PLAIN,
-    SYSCALLS,
-    answer,
-)
+from tests.grader.in_the_sandbox import COURSE, MACHINE, MIB, NEEDS_LANDLOCK, SYSCALLS, answer
 from tests.grader.sandbox.levels.test_landlock import GOOD, LEVEL
 from tests.grader.sandbox.test_gpus import NAME_A_THREAD, library, stand_in
 
@@ -255,7 +247,7 @@ def test_a_box_that_shows_another_gpu_is_refused(driver, monkeypatch):
     monkeypatch.setattr(landlock, "_devices", with_too_much)
     options = {"scratch_bytes": MIB, "preload": (), "gpu": stand_in(driver, index=1)}
     with (
-        Sandbox(PLAIN.tests, isolation="landlock", **options) as box,
+        Sandbox(COURSE.tests, isolation="landlock", **options) as box,
         pytest.raises(SandboxUnavailable, match="it can open no other device file of the driver"),
     ):
         box.wait_until_ready()
