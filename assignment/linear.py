@@ -90,7 +90,7 @@ class MLP(nn.Module):
         device, dtype: Of the weights.
 
     Example:
-        dims (4, 3, 2) give two layers with 3·4 + 2·3 = 18 parameters.
+        dims (4, 3, 2): two layers, 3·4 + 2·3 = 18 parameters.
 
     Handout §7.1
     """

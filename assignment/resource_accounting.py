@@ -105,8 +105,7 @@ def accelerator_intensity(hw: Hardware, dtype: torch.dtype) -> float:
         dtype: The dtype of the computation.
 
     Raises:
-        KeyError or ValueError: `hw` has no peak for `dtype`, here and below, except in
-            `cheapest_cluster`.
+        KeyError or ValueError: `hw` has no peak for `dtype`, here and below.
 
     Example:
         An H100 in bfloat16: 989.5e12 / 3.35e12 = 295.4 FLOP per byte.
@@ -304,7 +303,7 @@ def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0
         reserve: The fraction of the memory that is kept free, below 1.
 
     Raises:
-        ValueError: `reserve` is 1 or more.
+        ValueError: `reserve` is above 1.
 
     Example:
         640e9 bytes, 16 bytes per parameter: 40,000,000,000.
@@ -328,7 +327,7 @@ def min_devices(
         memory_bytes: Bytes of memory per device.
 
     Raises:
-        ValueError: `reserve` is 1 or more.
+        ValueError: `reserve` is above 1.
 
     Example:
         70e9 parameters of 16 bytes fill 14 devices of 80e9 bytes.

@@ -99,7 +99,7 @@ def element_offset(x: Tensor, index: Sequence[int]) -> int:
 
     Args:
         x: Any tensor.
-        index: One integer per dimension; a negative one counts from the end.
+        index: One integer per dimension; negative ones count from the end.
 
     Raises:
         IndexError: An entry is out of range.

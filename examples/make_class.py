@@ -13,15 +13,12 @@ broken or hostile, and some students hand in nothing.
 
 import argparse
 import csv
-import gzip
-import io
 import math
 import random
-import tarfile
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
@@ -64,58 +61,25 @@ DAY = 24 * 60  # in minutes
 FIRST = ["Ada", "Zoë", "Linus", "Mei", "José", "Priya", "Olu", "Søren", "Hana", "Ivan", "Noor"]
 LAST = ["Lovelace", "Núñez", "Okafor", "Li", "O'Brien", "Müller", "Rao", "Sato", "Kim", "da Silva"]
 
-# Hostile code that replaces a function of the assignment; {name} is the function's name.
-HOSTILE = {
-    "fork bomb": """\
-import os
-
-
-def {name}(*args):
-    while True:
-        try:
-            os.fork()
-        except OSError:
-            pass
-""",
-    "memory hog": """\
-def {name}(*args):
-    held = []
-    while True:
-        held.append(bytearray(64 * 2**20))
-""",
-    "sleeper": """\
-import time
-
-
-def {name}(*args):
-    time.sleep(10**6)
-""",
-    "megabytes of output": """\
-def {name}(*args):
-    for _ in range(64):
-        print("passed " * 2**17)
-""",
-}
+# Hostile bodies of a function: a fork bomb, a memory hog, a sleeper, and megabytes of output.
+HOSTILE = (
+    "import os\n    while True:\n        try: os.fork()\n        except OSError: pass",
+    "held = []\n    while True: held.append(bytearray(64 * 2**20))",
+    "import time\n    time.sleep(10**6)",
+    "for _ in range(64): print('passed ' * 2**17)",
+)
 BROKEN = ("truncated", "no assignment/", "text", "encrypted")
 Files = dict[str, bytes]  # by path
 
 # --- submissions ----------------------------------------------------------------------------------
 
 
-class Planned(NamedTuple):
-    """An attempt before it is made: when, its kind, and the ability of who does honest work."""
-
-    at: datetime
-    work: str
-    ability: float = 0.0
-
-
 class Attempt(NamedTuple):
-    """One submission: the name of its file, its kind, and the archive, or the files of a folder."""
+    """One submission: the name of its file, its kind, and the archive."""
 
     name: str
     work: str
-    content: bytes | Files
+    content: bytes
 
 
 class Student(NamedTuple):
@@ -176,56 +140,43 @@ class Maker:
         """A student of this kind. An empty section means that the roster does not list the id."""
         name = f"{self.rng.choice(FIRST)} {self.rng.choice(LAST)}"
         ability = self.rng.gauss(0, DEVIATION)
-        planned = self._planned(section, kind, ability)
-        attempts = [self._attempt(id_, n, one) for n, one in enumerate(planned, 1)]
+        deadline = DEADLINES[SECTIONS.get(section, "default")]
+        planned = self._planned(deadline, kind)
+        attempts = []
+        for at, work in planned:
+            able = ability if at == planned[-1][0] else ability - 2  # what is not finished yet
+            attempts.append(self._attempt(f"{id_}@{at:%Y-%m-%dT%H:%M:%SZ}.zip", work, able))
         return Student(id_, name, section, kind, attempts)
 
-    def _planned(self, section: str, kind: str, ability: float) -> list[Planned]:
-        """Each of a student's attempts."""
-        deadline = DEADLINES[SECTIONS.get(section, "default")]
+    def _planned(self, deadline: datetime, kind: str) -> list[tuple[datetime, str]]:
+        """When a student hands in, and what kind of work."""
         if kind == "absent":
             return []
         if kind == "late":
             # One in five uses the grace period. Others are up to six days late.
             in_grace = self.rng.randrange(5) == 0
             minutes = self.rng.randrange(*((1, 15) if in_grace else (20, 6 * DAY)))
-            return [Planned(deadline + timedelta(minutes=minutes), "honest", ability)]
+            return [(deadline + timedelta(minutes=minutes), "honest")]
         at = deadline - timedelta(minutes=self.rng.randrange(1, 4 * DAY))
         if kind in self._turns:
-            return [Planned(at, kind)]
+            return [(at, kind)]
         self._honest += 1
-        counts = Planned(at, "honest", ability)
-        turn, rest = divmod(self._honest, ONE_IN)
-        return [counts] if rest else self._several(counts, deadline, turn)
+        day = timedelta(days=1)
+        earlier = [(at - 2 * day, "honest"), (at - day, "broken")] * (self._honest % ONE_IN == 0)
+        return [*earlier, (at, "honest")]
 
-    def _several(self, counts: Planned, deadline: datetime, turn: int) -> list[Planned]:
-        """Two or three attempts of one student, of which `counts` counts."""
-        hour = timedelta(hours=1)
-        at, _, ability = counts
-        unfinished = ability - 2
-        return [
-            [Planned(at - 30 * hour, "broken"), counts],
-            [Planned(at - 20 * hour, "honest", unfinished), counts],
-            [Planned(at - 40 * hour, "honest", unfinished), Planned(at - hour, "broken"), counts],
-            [counts, Planned(deadline + 30 * hour, "honest", ability + 1)],
-        ][turn % 4]
-
-    def _attempt(self, id_: str, number: int, planned: Planned) -> Attempt:
-        """One submission by the student of this id."""
-        at, work, ability = planned
-        stem = f"{id_}@{self._written(at)}"
+    def _attempt(self, name: str, work: str, ability: float) -> Attempt:
         if work == "broken":
-            return Attempt(f"{stem}.zip", work, broken(next(self._turns[work]), self._right))
+            return Attempt(name, work, broken(next(self._turns[work]), self._right))
         if work == "hostile":
             first = self._course.problems[0]
-            attack = HOSTILE[next(self._turns[work])].format(name=first.functions[0])
+            attack = f"def {first.functions[0]}(*args):\n    {next(self._turns[work])}\n"
             source = f"{self._course.reference_of(first)}\n\n{attack}".encode()
-            return Attempt(f"{stem}.zip", work, zipped({**self._right, first.path: source}))
+            return Attempt(name, work, zipped({**self._right, first.path: source}))
         changed = self._changed(ability)
         for path in [*changed][:1]:  # sign it, so that only copies of the reference are equal
-            changed[path] += f"\n# attempt {number} of {id_}\n".encode()
-        ending, content = self._packed(self._right | changed)
-        return Attempt(stem + ending, work, content)
+            changed[path] += f"\n# {name}\n".encode()
+        return Attempt(name, work, zipped(self._right | changed))
 
     def _changed(self, ability: float) -> Files:
         """The modules that differ from the reference; each has at most one mistake."""
@@ -247,23 +198,6 @@ class Maker:
         """The reference's module with a mistake, or in another style."""
         problem = self._course.problem(solution.problem)
         return solution.applied_to(self._course.reference_of(problem)).encode()
-
-    def _packed(self, files: Files) -> tuple[str, bytes | Files]:
-        """A submission's file ending and content: usually a zip, sometimes a tar.gz or a folder."""
-        form = self.rng.random()
-        if form < 0.05:
-            return "", files
-        if form < 0.15:
-            return ".tar.gz", tarred(files)
-        # Some zip programs put the packed folder's name before every path.
-        above = "my-solution/" if form < 0.30 else ""
-        return ".zip", zipped({above + path: content for path, content in files.items()})
-
-    def _written(self, at: datetime) -> str:
-        """A time for a file's name; one in ten is written in a different time zone."""
-        if self.rng.randrange(10) == 0:
-            return at.astimezone(timezone(timedelta(hours=2))).isoformat()
-        return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def logistic(x: float) -> float:
@@ -287,23 +221,6 @@ def students_of(count: int, seed: int, course: Course) -> list[Student]:
     ]
 
 
-# --- archives -------------------------------------------------------------------------------------
-
-
-def tarred(files: Files) -> bytes:
-    """A .tar.gz of these files."""
-    buffer = io.BytesIO()
-    with (
-        gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as stream,
-        tarfile.open(fileobj=stream, mode="w") as archive,
-    ):
-        for path, content in sorted(files.items()):
-            info = tarfile.TarInfo(path)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return buffer.getvalue()
-
-
 def broken(sort: str, files: Files) -> bytes:
     """A file named .zip that the grader must refuse."""
     if sort == "text":
@@ -325,12 +242,9 @@ def broken(sort: str, files: Files) -> bytes:
 
 def write_class(out: Path, students: list[Student]) -> None:
     """Write all files of a class into a new folder."""
+    (out / "submissions").mkdir(parents=True)
     for attempt in (attempt for student in students for attempt in student.attempts):
-        path = out / "submissions" / attempt.name
-        files = {"": attempt.content} if isinstance(attempt.content, bytes) else attempt.content
-        for name, content in files.items():
-            (path / name).parent.mkdir(parents=True, exist_ok=True)
-            (path / name).write_bytes(content)
+        (out / "submissions" / attempt.name).write_bytes(attempt.content)
     (out / "policy.toml").write_text(POLICY, encoding="utf-8")
     with (out / "roster.csv").open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")

@@ -39,7 +39,12 @@ THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?(e[-+]?\d+)?", re.IGN
 
 
 def can_ask() -> bool:
-    """Whether somebody can answer; behind a notebook's `!` is a terminal that nobody types into."""
+    """Whether somebody can answer: at a terminal, or below a notebook's cell.
+
+    Behind a notebook's `!` is a terminal that nobody types into.
+    """
+    if "ipykernel" in sys.modules:
+        return True
     return sys.stdin.isatty() and sys.stdout.isatty() and "JPY_PARENT_PID" not in os.environ
 
 
@@ -119,8 +124,10 @@ def main(root: Path, arguments: list[str]) -> int:
     try:
         _ask_all(root, every, score)
     except (KeyboardInterrupt, EOFError):
-        print("\nstopped; the same command goes on")
+        print("\nstopped; your score is kept")
         return 130
+    except NotImplementedError:  # by Jupyter, where a program runs the notebook
+        print("(nobody is here to answer)")
     return 0
 
 
@@ -168,13 +175,14 @@ def _ask_all(root: Path, every: list[Question], score: dict[str, list[bool]]) ->
     asked = [question for question in every if not question.is_over(score.get(question.key, []))]
     is_terminal = can_ask()
     if asked and is_terminal:
-        print("Enter leaves a question for later; Ctrl-C stops, and your score is kept")
+        print("Enter leaves a question for later; Ctrl-C, or ■ in a notebook, stops")
     for question in asked:
         _show(question)
         if is_terminal:
             _ask(root, question, score)
     if asked and not is_terminal:
-        print(f"\n{counted(len(asked), 'question')}; {IN_A_TERMINAL}")
+        print(f"\n{counted(len(asked), 'question')}; {IN_A_TERMINAL},")
+        print("or the last cell of a chapter's notebook")
         return
     tried = [tries for question in every if (tries := score.get(question.key))]
     first = sum(tries[0] for tries in tried)

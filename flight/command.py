@@ -5,8 +5,9 @@ import json
 import sys
 import textwrap
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,6 @@ def main(root: Path, arguments: list[str]) -> int:
 
 def _main(root: Path, chosen: argparse.Namespace) -> int:
     settings = _settings(chosen)
-    if isinstance(settings, str):
-        print(f"fly: {settings}", file=sys.stderr)
-        return 2
     folder = root / FOLDER / settings.name.replace(", ", "-").replace(" ", "_")
     if not chosen.again and (record := _finished(folder)):
         print(f"{record.name} is finished. With --again, it flies anew with your parts of today.\n")
@@ -48,9 +46,7 @@ def _main(root: Path, chosen: argparse.Namespace) -> int:
         _say_cards(root, folder)
         return 0
     own, failing = _own(root, chosen.mine)
-    if missing := _missing(settings, own):
-        print(f"fly: {missing}", file=sys.stderr)
-        return 2
+    _check_parts(settings, own)
     used = parts.load(own, failing)
     tokens = used.open_tokens(_text(root / FOLDER), dtype=np.uint8)
     _say_parts(own, failing)
@@ -81,9 +77,8 @@ def _main(root: Path, chosen: argparse.Namespace) -> int:
 
 def _bets(kept: Path, rows: list[Row]) -> dict[str, float | None]:
     """The student's bets, or those that the flight began with; none without a terminal."""
-    if kept.exists():
-        found: dict[str, float | None] = json.loads(kept.read_text(encoding="utf-8"))
-        return found
+    with suppress(OSError, ValueError, TypeError):
+        return dict(json.loads(kept.read_text(encoding="utf-8")))
     if not can_ask():
         print(f"\nno bets: {IN_A_TERMINAL}")
         return {}
@@ -119,7 +114,7 @@ def _fly(
 ) -> int:
     goes_on = used.has("training_loop")
     then = "goes on from the last checkpoint" if goes_on else "starts over, as the loop is given"
-    print(f"flying {settings.name}: Ctrl-C stops, and the same command {then}", flush=True)
+    print(f"flying {settings.name}\nCtrl-C stops, and the same command {then}", flush=True)
     try:
         record = flying.fly(used, settings, tokens, machine, folder, sys.stdout, bets)
     except KeyboardInterrupt:
@@ -129,13 +124,15 @@ def _fly(
         print(f"\nstopped; {kept if is_kept else nothing}")
         return 130
     except Exception as error:
-        place = flying.where_it_broke(error, root)
-        if not place:
+        frames = [(Path(one.filename), one.lineno) for one in extract_tb(error.__traceback__)]
+        own = [place for place in frames if place[0].parent == root / "assignment"]
+        if not own:
             raise
-        module = Path(place.split(":")[0]).stem
-        names = [name for name, (of, _) in parts.OF_PROBLEM.items() if of == module]
+        file, line = own[-1]
+        names = [name for name, (of, _) in parts.OF_PROBLEM.items() if of == file.stem]
         text = printable(message_of(str(error)), 400)
-        print(f"\n{place} raised {type(error).__name__}: {text}", file=sys.stderr)
+        where = f"assignment/{file.name}:{line}"
+        print(f"\n{where} raised {type(error).__name__}: {text}", file=sys.stderr)
         print(f"look with `python -m assignment check {' '.join(names)}`", file=sys.stderr)
         return 1
     submit.write(folder / "record.json", json.dumps(asdict(record)).encode())
@@ -177,11 +174,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--batch", type=int, help="sequences of a step")
     add("--micro-batch", type=int, help="sequences at a time; default: the batch")
     segments = "checkpoint the layers in so many segments"
-    add("--checkpointing", type=int, metavar="SEGMENTS", default=0, help=segments)
+    add("--checkpointing", dest="segments", type=int, metavar="SEGMENTS", default=0, help=segments)
     add("--autocast", action="store_true", help="compute products in bfloat16")
-    add("--no-momentum", action="store_true", help="AdamW with a β₁ of 0")
-    add("--no-warmup", action="store_true", help="start at the highest rate")
-    add("--seed", type=int, default=0, help="of the weights and the batches")
+    add("--no-momentum", dest="momentum", action="store_false", help="AdamW with a β₁ of 0")
+    add("--no-warmup", dest="warmup", action="store_false", help="start at the highest rate")
     mine = "use your part of PROBLEM even if its public tests fail; may be repeated"
     problems = list(parts.OF_PROBLEM)
     add("--mine", metavar="PROBLEM", action="append", default=[], choices=problems, help=mine)
@@ -189,31 +185,29 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _settings(chosen: argparse.Namespace) -> flying.Settings | str:
-    """The settings, or what is wrong with them."""
-    usual = SIZES[chosen.size]
+def _settings(chosen: argparse.Namespace) -> flying.Settings:
+    """The settings, unless something is wrong with them."""
+    usual, known = SIZES[chosen.size], {field.name for field in fields(flying.Settings)}
+    said = {name: got for name, got in vars(chosen).items() if name in known and got is not None}
     for name in ("steps", "batch", "micro_batch"):
-        if (got := getattr(chosen, name)) is not None and got < 1:
-            return f"--{name.replace('_', '-')}: expected at least 1; got {got}"
-    batch = chosen.batch or usual.batch
-    settings = flying.Settings(
-        size=chosen.size,
-        steps=chosen.steps or usual.steps,
-        batch=batch,
-        micro_batch=chosen.micro_batch or batch,
-        segments=chosen.checkpointing,
-        autocast=chosen.autocast,
-        momentum=not chosen.no_momentum,
-        warmup=not chosen.no_warmup,
-        device="cuda" if torch.cuda.is_available() else "cpu",
-        seed=chosen.seed,
-    )
+        if said.get(name, 1) < 1:
+            raise submit.Refused(
+                f"--{name.replace('_', '-')}: expected at least 1; got {said[name]}"
+            )
+    batch = said.get("batch", usual.batch)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    others = {"steps": usual.steps, "batch": batch, "micro_batch": batch, "device": device}
+    settings = flying.Settings(**(others | said))
     if settings.size == "wren" and settings.device != "cuda":
-        return "--size wren needs a GPU of 80 GB"
+        raise submit.Refused("--size wren needs a GPU of 80 GB")
     if not 0 <= settings.segments <= usual.num_layers:
-        return f"--checkpointing is between 0 and {usual.num_layers}, the number of layers"
-    if settings.micro_batch > settings.batch:
-        return f"--micro-batch {settings.micro_batch} is more than the batch of {settings.batch}"
+        raise submit.Refused(
+            f"--checkpointing is between 0 and {usual.num_layers}, the number of layers"
+        )
+    if settings.micro_batch > batch:
+        raise submit.Refused(
+            f"--micro-batch {settings.micro_batch} is more than the batch of {batch}"
+        )
     return settings
 
 
@@ -235,14 +229,13 @@ def _own(root: Path, mine: list[str]) -> tuple[list[str], list[str]]:
     return own, [name for name in own if name not in done]
 
 
-def _missing(settings: flying.Settings, own: list[str]) -> str:
-    """Which problem a switch needs that is not done, or ""."""
+def _check_parts(settings: flying.Settings, own: list[str]) -> None:
+    """Refuse a switch that needs a problem that is not done."""
     if settings.segments and "activation_checkpointing" not in own:
-        return "--checkpointing needs your activation_checkpointing"
+        raise submit.Refused("--checkpointing needs your activation_checkpointing")
     of_loop = settings.autocast or settings.micro_batch < settings.batch
     if of_loop and "training_loop" not in own:
-        return "--autocast and --micro-batch need your training_loop"
-    return ""
+        raise submit.Refused("--autocast and --micro-batch need your training_loop")
 
 
 def _text(folder: Path) -> Path:

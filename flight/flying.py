@@ -19,6 +19,7 @@ from flight.parts import Parts
 from kit.text import counted, printable, ticking
 
 LOOK_SECONDS = 0.1
+SEED = 0  # of weights and batches
 WARM_UP = 3  # steps that the time of a step leaves out
 PROMPT = "def "
 CHECKPOINT = "run.pt"
@@ -42,7 +43,6 @@ class Settings:
     momentum: bool = True  # whether AdamW averages gradients over steps
     warmup: bool = True  # whether the learning rate rises from 0 at the start
     device: str = "cpu"  # or "cuda"
-    seed: int = 0  # of weights and batches
 
     @property
     def shape(self) -> Size:
@@ -61,7 +61,6 @@ class Settings:
         words += ["autocast"] if self.autocast else []
         words += ["no momentum"] if not self.momentum else []
         words += ["no warm-up"] if not self.warmup else []
-        words += [f"seed {self.seed}"] if self.seed else []
         return ", ".join(words)
 
 
@@ -151,11 +150,13 @@ class Between:
         name = f"after {counted(step, 'step')}"
         title = f"{name} it writes:"
         self._out.write((f"\r{title:<78}" if self._out.isatty() else f"\n{title}") + "\n  ")
-        pieces = []
+        pieces, column = [], 0
         for piece in write(model, PROMPT, WRITTEN):
             pieces.append(piece)
-            self._out.write(printable(" ".join(piece.split("\n")), 1000))
+            shown = printable(" ".join(piece.split("\n")), 1000)
+            self._out.write(f"\n  {shown}" if column > 70 else shown)
             self._out.flush()
+            column = len(shown) + (0 if column > 70 else column)
         self._out.write("\n")
         self.samples[name] = "".join(pieces)
         self._kept.write_text(json.dumps(self.samples), encoding="utf-8")
@@ -196,7 +197,7 @@ class Live:
     def seconds(self) -> float | None:
         """The mean time of a step, without the first ones; None if too few have been seen."""
         later = [seen for seen in self.times if seen[0] >= self.times[0][0] + WARM_UP]
-        if len(later) < 2:
+        if not later or later[0][0] == later[-1][0]:
             return None
         (first, begin), (last, end) = later[0], later[-1]
         paused = self._between.paused if self._between else []
@@ -253,7 +254,7 @@ def losses_in(log: str) -> list[float]:
 
 def new_model(parts: Parts, settings: Settings) -> tuple[Chick, Any]:
     """A new model with its optimizer."""
-    torch.manual_seed(settings.seed)
+    torch.manual_seed(SEED)
     model = Chick(settings.shape, parts, settings.segments).to(settings.device)
     betas = (0.9 if settings.momentum else 0.0, 0.95)
     options = {"lr": RATES[settings.size], "betas": betas, "weight_decay": 0.1}
@@ -263,7 +264,7 @@ def new_model(parts: Parts, settings: Settings) -> tuple[Chick, Any]:
 def first_step(parts: Parts, settings: Settings, tokens: np.ndarray) -> dict[str, float | None]:
     """Measurements of one step of a model that is thrown away."""
     model, optimizer = new_model(parts, settings)
-    generator, context = torch.Generator().manual_seed(settings.seed), settings.shape.context_length
+    generator, context = torch.Generator().manual_seed(SEED), settings.shape.context_length
     batch = parts.get_batch(tokens, settings.batch, context, settings.device, generator)
     return prediction.measured(parts, model, optimizer, batch, settings)
 
@@ -334,7 +335,7 @@ def _train(
         "checkpoint_every": max(20, settings.steps // 50),
         "checkpoint_path": str(folder / left),
         "log_path": str(folder / "log.jsonl"),
-        "seed": settings.seed,
+        "seed": SEED,
         "device": settings.device,
     }
     if not parts.has("training_loop"):
@@ -343,14 +344,3 @@ def _train(
     from assignment.training import TrainConfig
 
     parts.train(model, optimizer, tokens, TrainConfig(**config))
-
-
-def where_it_broke(error: BaseException, root: Path) -> str:
-    """The innermost line of the student's code in an error, as file:line, or ""."""
-    found, traceback = "", error.__traceback__
-    while traceback:
-        file = Path(traceback.tb_frame.f_code.co_filename)
-        if file.parent == root / "assignment":
-            found = f"assignment/{file.name}:{traceback.tb_lineno}"
-        traceback = traceback.tb_next
-    return found

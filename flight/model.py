@@ -50,6 +50,7 @@ class Size:
         return self.batch * self.context_length
 
 
+TEMPERATURE = 0.7  # of the words that it writes
 SIZES = {
     # Layers, features, heads, context, batch and steps.
     "hatchling": Size(5, 128, 4, 128, 4, 5000),
@@ -101,17 +102,15 @@ class Chick(nn.Module):
 
 
 @torch.no_grad()
-def write(
-    model: Chick, prompt: str, length: int, seed: int = 0, temperature: float = 0.7
-) -> Iterator[str]:
+def write(model: Chick, prompt: str, length: int) -> Iterator[str]:
     """A prompt, and then so many bytes that the model writes, one after the other."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     yield prompt
     device: Any = next(model.parameters()).device
-    drawn_by = torch.Generator().manual_seed(seed)
+    drawn_by = torch.Generator().manual_seed(0)
     tokens = list(prompt.encode())
     for _ in range(length):
         seen = torch.tensor([tokens[-model.size.context_length :]], device=device)
-        shares = (model(seen)[0, -1].float() / temperature).softmax(-1).cpu()
+        shares = (model(seen)[0, -1].float() / TEMPERATURE).softmax(-1).cpu()
         tokens.append(int(torch.multinomial(shares, 1, generator=drawn_by)))
         yield decoder.decode(bytes(tokens[-1:]))

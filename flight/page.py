@@ -12,6 +12,8 @@ from flight.parts import OF_PROBLEM
 from flight.prediction import PARAMETERS, SECONDS
 from kit.text import PLOT_WIDTH, plot, printable
 
+RIGHT = "text-anchor='end'"
+
 
 def number(value: float | None, unit: str) -> str:
     """A number of the table with its unit."""
@@ -105,16 +107,14 @@ def card(record: Record) -> str:
     own = marked(record.own, record.failing)
     said = [summary(record), *([f"my {', '.join(own)}"] if own else [])]
     said += [f"given: {', '.join(given)}"] if given else []
-    drawn = [f"<text x='60' y='90' font-size='46' font-weight='700'>{escape(record.name)}</text>"]
+    drawn = [_text(60, 90, 46, record.name, "font-weight='700'")]
     for i, line in enumerate(part for text in said for part in textwrap.wrap(text, 104)):
-        drawn.append(f"<text x='60' y='{126 + 26 * i}' font-size='19'>{escape(line)}</text>")
+        drawn.append(_text(60, 126 + 26 * i, 19, line))
     measured = [line for line in lines(record) if line[-2] != number(None, "")]
     for i, (name, *numbers) in enumerate(measured):
-        y = 270 + 38 * i
-        drawn.append(f"<text x='60' y='{y}' font-size='16'>{escape(name)}</text>")
+        drawn.append(_text(60, 270 + 38 * i, 16, name))
         for k, cell in enumerate(reversed(numbers)):
-            place = f"x='{830 - 110 * k}' y='{y}' text-anchor='end'"
-            drawn.append(f"<text {place} font-size='16'>{escape(cell)}</text>")
+            drawn.append(_text(830 - 110 * k, 270 + 38 * i, 16, cell, RIGHT))
     losses = smooth(record.losses, max(1, len(record.losses) // 60))
     high, last = max(losses) or 1.0, max(1, len(losses) - 1)
     points = " ".join(
@@ -122,17 +122,21 @@ def card(record: Record) -> str:
     )
     drawn.append("<path d='M880 250V580H1140' fill='none' stroke='#6b727c' stroke-width='2'/>")
     for x, y, label in ((872, 266, f"{high:.1f}"), (872, 580, "0"), (1140, 600, str(len(losses)))):
-        drawn.append(f"<text x='{x}' y='{y}' text-anchor='end' font-size='15'>{label}</text>")
+        drawn.append(_text(x, y, 15, label, RIGHT))
     drawn.append(f"<polyline points='{points}' fill='none' stroke='#2a6fdb' stroke-width='4'/>")
     last_words = printable(" ".join(list(record.samples.values())[-1].split()), 90)
-    drawn.append(f"<text x='60' y='612' font-size='17'>It writes: {escape(last_words)}</text>")
+    drawn.append(_text(60, 612, 17, f"It writes: {last_words}"))
     said_losses = f"loss {losses[0]:.2f} → {last_loss(record.losses):.2f} in {len(losses)} steps"
-    drawn.append(f"<text x='1140' y='232' text-anchor='end' font-size='20'>{said_losses}</text>")
+    drawn.append(_text(1140, 232, 20, said_losses, RIGHT))
     return (
         "<svg xmlns='http://www.w3.org/2000/svg' width='1200' height='630' "
         "font-family='system-ui, sans-serif' fill='#1b1d20'>"
         f"<rect width='1200' height='630' fill='#fff'/>{''.join(drawn)}</svg>\n"
     )
+
+
+def _text(x: int, y: int, size: int, words: str, more: str = "") -> str:
+    return f"<text x='{x}' y='{y}' font-size='{size}' {more}>{escape(words)}</text>"
 
 
 def lines(record: Record) -> list[list[str]]:

@@ -7,9 +7,11 @@ repeats a recipe gets its loss again, up to rounding, on any machine: `race --ch
 
 import argparse
 import hashlib
+import io
 import json
 import math
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -55,17 +57,7 @@ NUMBERS: dict[str, tuple[int | float, float, float]] = {
     "seed": (0, 0, 10**6),
 }
 Recipe = dict[str, int | float]
-
-
-class Plain(parts.Parts):
-    """Given parts. Attention is made of products that are counted, because a fused one is not."""
-
-    def attention(self, q: Tensor, k: Tensor, v: Tensor, heads: int) -> Tensor:
-        """Causal attention of features that belong to all heads."""
-        q, k, v = (part.view(*part.shape[:2], heads, -1).movedim(2, 1) for part in (q, k, v))
-        later = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(1)
-        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(later, -torch.inf)
-        return (scores.softmax(-1) @ v).movedim(1, -2).flatten(-2)
+COUNTED = sdpa_kernel(SDPBackend.MATH)  # attention as products, because a fused one is not counted
 
 
 def main(root: Path, arguments: list[str]) -> int:
@@ -76,17 +68,17 @@ def main(root: Path, arguments: list[str]) -> int:
         if chosen.check:
             return check(root, chosen.check, BUDGET)
         recipe = {name: getattr(chosen, name) for name in NUMBERS}
-        entry = {"name": one_line(chosen.name, LONGEST), **fly(root, recipe, BUDGET)}
+        _keep(root, {"name": one_line(chosen.name, LONGEST), **fly(root, recipe, BUDGET)})
     except (submit.Refused, ValueError) as error:
         print(f"race: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\nstopped; nothing is kept")
         return 130
-    _keep(root, entry)
     return 0
 
 
+@COUNTED
 def fly(
     root: Path, recipe: Recipe, budget: int, entry: dict[str, Any] | None = None
 ) -> dict[str, Any]:
@@ -124,25 +116,22 @@ def fly(
     print(
         f"{counted(steps, 'step')} of {each:.4g} FLOPs spend the budget of {budget:.3g}", flush=True
     )
-    model = _trained(root, recipe, steps, text)
+    model = _trained(recipe, steps, text)
     found = round(validation_loss(model, held_out), 4)
     if not math.isfinite(found):
         raise ValueError("the loss is not finite at the end: nothing is kept")
     return {"loss": found, **said}
 
 
-def _trained(root: Path, recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
+def _trained(recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
     """A model after so many steps of the given loop."""
     torch.manual_seed(int(recipe["seed"]))
-    model = Chick(_size(recipe), _plain())
+    model = Chick(_size(recipe), parts.load([]))
     optimizer = torch.optim.AdamW(
         model.parameters(),
         betas=(recipe["beta1"], recipe["beta2"]),
         weight_decay=recipe["decay"],
     )
-    log = root / FOLDER / "race.log"
-    log.parent.mkdir(exist_ok=True)
-    log.unlink(missing_ok=True)
     config = SimpleNamespace(
         steps=steps,
         batch_size=recipe["batch"],
@@ -153,11 +142,12 @@ def _trained(root: Path, recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
         warmup_steps=int(recipe["warmup"] * steps),
         max_grad_norm=recipe["clip"],
         seed=recipe["seed"],
-        log_path=str(log),
-        checkpoint_path="",
+        checkpoint_path=io.BytesIO(),
     )
-    with Live(log, steps, _size(recipe).tokens, sys.stdout):
-        given.train(model, optimizer, text, config, _plain())
+    with tempfile.TemporaryDirectory() as folder:
+        config.log_path = Path(folder, "log")
+        with Live(config.log_path, steps, _size(recipe).tokens, sys.stdout):
+            given.train(model, optimizer, text, config, parts.load([]))
     return model
 
 
@@ -188,13 +178,16 @@ def read(path: Path) -> dict[str, Any]:
     """
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
-    with suppress(OSError, ValueError, RecursionError, AttributeError):
-        entry = json.loads(path.read_bytes()[:10_000])
-        kinds = {"name": str, "loss": float, "text": str, "recipe": dict}
-        kinds |= dict.fromkeys(("steps", "flops", "budget"), int)
-        if {key: type(value) for key, value in entry.items()} == kinds:
+    with suppress(OSError, ValueError, RecursionError):
+        if _is_entry(entry := json.loads(path.read_bytes()[:10_000])):
             return dict(entry)
     raise ValueError(f"{path} is no entry: expected what `race` writes to assignment/{ENTRY}")
+
+
+def _is_entry(one: Any) -> bool:
+    kinds = {"name": str, "loss": float, "text": str, "recipe": dict}
+    kinds |= dict.fromkeys(("steps", "flops", "budget"), int)
+    return isinstance(one, dict) and {key: type(value) for key, value in one.items()} == kinds
 
 
 def wrong_in(recipe: Recipe) -> str:
@@ -229,11 +222,12 @@ def course_text(root: Path) -> tuple[np.ndarray, np.ndarray, str]:
     return np.frombuffer(b"\n".join(texts), dtype=np.uint8), held_out, digest
 
 
+@COUNTED
 def step_flops(recipe: Recipe) -> int:
     """The FLOPs of a step, as torch counts those of tensors without memory."""
     size = _size(recipe)
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
-        model = Chick(size, _plain())
+        model = Chick(size, parts.load([]))
         tokens = torch.zeros(size.batch, size.context_length, dtype=torch.long)
         cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops())
@@ -263,11 +257,6 @@ def validation_loss(model: Chick, held_out: np.ndarray) -> float:
     return total / targets.numel()
 
 
-def _plain() -> parts.Parts:
-    nothing: dict[str, Any] = {"save_checkpoint": lambda *given: None}
-    return Plain([], parts.load([])._found | nothing)
-
-
 def _size(recipe: Recipe) -> Size:
     names = ("layers", "width", "heads", "context", "batch")
     layers, width, heads, context, batch = (int(recipe[name]) for name in names)
@@ -278,8 +267,10 @@ def _keep(root: Path, entry: dict[str, Any]) -> None:
     """Show the table of this folder's entries; the best one of this text is handed in."""
     kept = root / FOLDER / "race.json"
     entries: list[dict[str, Any]] = []
-    with suppress(OSError, ValueError):
-        entries = list(json.loads(kept.read_text(encoding="utf-8")))
+    kept.parent.mkdir(exist_ok=True)
+    with suppress(OSError, ValueError, RecursionError, TypeError):
+        found = json.loads(kept.read_text(encoding="utf-8"))
+        entries = [one for one in found if _is_entry(one) and not wrong_in(one["recipe"])]
     entries.append(entry)
     entries.sort(key=lambda one: (one["text"] != entry["text"], one["loss"]))
     submit.write(kept, json.dumps(entries, indent=1).encode())

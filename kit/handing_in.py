@@ -114,13 +114,21 @@ def _unfit(path: str) -> str:
 
 
 # What is added to the name of a copy, besides numbers.
-ADDED = (".py", ".txt", " v", "_v", "-v", "copy", "kopie", "final", "solution", "new", "old")
+ADDED = (
+    *(".py", ".txt", ".bak", " v", "_v", "-v"),
+    *("copy", "kopie", "final", "solution", "new", "old"),
+)
+COPY_OF = re.compile("(copy of|kopie von) ")
+SHORTEST = 4  # letters of a name that another one begins with, such as that of train.py
 
 
 def look_alike(path: str, accepted: Accepted) -> str:
     """The module that a file of this path may be meant as, which has another name; "" if none."""
     wanted = _by_folded_name(accepted)
-    near = difflib.get_close_matches(_folded(path), wanted, n=1, cutoff=0.9)
+    name = _folded(path)
+    near = difflib.get_close_matches(name, wanted, n=1, cutoff=0.9)
+    if path.endswith(".py") and len(name) >= SHORTEST:
+        near += [one for one in wanted if one.startswith(name) or name.startswith(one)]
     return wanted[near[0]] if near else ""
 
 
@@ -132,7 +140,7 @@ def _by_folded_name(accepted: Accepted) -> dict[str, str]:
 
 def _folded(path: str) -> str:
     """A file's name without what a browser, a system or a person adds to it."""
-    name, longer = path.rsplit("/", 1)[-1].lower(), ""
+    name, longer = COPY_OF.sub("", path.rsplit("/", 1)[-1].lower()), ""
     while name != longer:
         longer = name
         for ending in ADDED:

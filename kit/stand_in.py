@@ -385,11 +385,11 @@ class StandIn:
 
     def holds(self, x: Tensor) -> bool:
         """Whether a tensor is on the device."""
-        return x.layout is torch.strided and x.untyped_storage().data_ptr() in self._blocks
+        return _address(x) in self._blocks
 
     def is_pinned(self, x: Tensor) -> bool:
         """Whether a tensor is in pinned memory."""
-        return x.layout is torch.strided and x.untyped_storage().data_ptr() in self._pinned
+        return _address(x) in self._pinned
 
     def empty(self, shape: Iterable[int], dtype: torch.dtype) -> Tensor:
         """A new tensor on the device, created on the current stream."""
@@ -606,16 +606,28 @@ class _Intercept(TorchFunctionMode):
     _item = _tolist = ___bool__ = ___float__ = ___int__ = ___repr__ = _read
 
 
+def _address(x: Tensor) -> int:
+    """Where a tensor's memory is; 0 if it is sparse, or one that torch's compiler traces with."""
+    with contextlib.suppress(RuntimeError):
+        return x.untyped_storage().data_ptr()
+    return 0
+
+
+class _StreamContext:
+    """torch.cuda.StreamContext; torch's compiler asks whether a value is one."""
+
+    def __new__(cls, given: Stream | None) -> Any:
+        return given or contextlib.nullcontext()
+
+
 def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
     """The replacements as (module, name, value)."""
 
     reserved = gpu.memory("reserved")
-    properties = SimpleNamespace(name=NAME, total_memory=MEMORY_BYTES)
-
-    def stream(given: Stream | None) -> Any:
-        return given or contextlib.nullcontext()
-
-    statistics = {
+    properties = SimpleNamespace(
+        name=NAME, total_memory=MEMORY_BYTES, gcnArchName="", major=9, minor=0
+    )
+    statistics: dict[str, Callable[..., Any]] = {
         "memory_allocated": gpu.memory("allocated"),
         "max_memory_allocated": gpu.memory("allocated", peak=True),
         "memory_reserved": reserved,
@@ -625,7 +637,7 @@ def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
         "memory_stats": gpu.statistics,
     }
     mem_get_info = {"mem_get_info": lambda device=None: (MEMORY_BYTES - reserved(), MEMORY_BYTES)}
-    streams = {
+    streams: dict[str, Callable[..., Any]] = {
         "is_available": lambda: True,
         "device_count": lambda: 1,
         "synchronize": gpu.synchronize,
@@ -634,8 +646,8 @@ def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
     of_cuda = {
         "Stream": gpu.Stream,
         "Event": gpu.Event,
-        "stream": stream,
-        "StreamContext": stream,
+        "stream": _StreamContext,
+        "StreamContext": _StreamContext,
         # A function for each, because torch's compiler has a rule for each of these names.
         "manual_seed": lambda seed: None,
         "manual_seed_all": lambda seed: None,
@@ -656,12 +668,13 @@ def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
         "get_device_name": lambda device=None: NAME,
         "reset_max_memory_allocated": gpu.forget_peak,
     }
+    of_accelerator = {name: partial(value) for name, value in {**statistics, **streams}.items()}
     clock = dict.fromkeys(("perf_counter", "monotonic", "time", "process_time"), gpu.read_clock)
     clock |= {f"{name}_ns": lambda: round(gpu.read_clock() * 1e9) for name in clock}
     replaced: list[tuple[Any, dict[str, Any]]] = [
         (torch.cuda, {**statistics, **mem_get_info, **streams, **of_cuda}),
         (torch.cuda.memory, {**statistics, **mem_get_info}),
-        (getattr(torch, "accelerator", None), {**statistics, **streams}),
+        (getattr(torch, "accelerator", None), of_accelerator),
         (torch, {"Event": gpu.Event, "Stream": gpu.Stream, "Generator": Generator}),
         # torch accepts only its own streams here.
         (torch.Tensor, {"record_stream": lambda x, stream: gpu.used_by(x, stream)}),

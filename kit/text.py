@@ -31,6 +31,7 @@ WORTH_A_LOOK = {
     ),
     "does not require grad": "is the graph built with gradients on, and from what requires one?",
     "NoneType": "what is None here: a gradient, or the result of a function without a `return`?",
+    "BdbQuit": "nobody is at the grader's keyboard: delete breakpoint() or set_trace()",
     "of the mask": "are uint8 codes an index? torch takes them for a mask: codes.long()",
     "duplicate dimension": "on one side of a pattern, each axis has a name of its own",
     "shapes cannot be multiplied": "which factor comes first, and which one is transposed?",

@@ -1,324 +1,419 @@
-"""Show on a machine with a GPU everything that no other machine can show, within nine minutes.
+"""Show on a machine with a GPU what no other machine can show, the most valuable first.
 
-    python scripts/prove_gpu.py [FOLDER]               # on the machine with the GPU
-    python scripts/prove_gpu.py [FOLDER] --rehearse    # on any machine, with a simulated GPU
-    python scripts/pack_gpu.py gpu --python 3.12       # before: what a bare machine lacks
+    timeout -s INT 9m python -m pytest scripts/prove_gpu.py -sv       # on the machine with the GPU
+    python scripts/gpu/simulated.py python -m pytest scripts/prove_gpu.py -sv     # on any machine
 
-The machine needs Linux, Python, a CUDA build of torch and a driver; it needs no network. What it
-lacks besides comes from the packed folder: bubblewrap, and the packages of the grader.
-
-The results are in FOLDER/results.json (of a rehearsal, in rehearsal.json), one entry per step:
-passed, failed, not possible here or not reached, with the command, a figure and the seconds. They
-are written as they come. The output of each step is in FOLDER/STEP.log. The same command goes on
-with the steps that were not reached. A step that takes longer than its own limit has failed; one
-that no longer fits into the time of this call is not reached.
-
-Exit codes: 0 all steps have passed or are not possible here; 1 a step failed or was not reached;
-2 a wrong command; 3 there is no GPU that could be used, or no way to simulate one; 130 and 143
-interrupted.
+The machine needs Linux, Python, a CUDA build of torch and a driver; `scripts/pack_gpu.py` packs
+what else a bare machine lacks. The second command rehearses on a simulated GPU, with one problem
+and small sizes. With -s, each test says its figure as soon as it has one, so a run that is cut off
+loses nothing; `-k` runs what it did not reach. Without a GPU, the exit code is 3.
 """
 
-import argparse
-import importlib.metadata
-import importlib.util
-import json
-import math
 import os
-import re
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
-import time
-import zipfile
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from time import monotonic
+from typing import Any
+from unittest import mock
+
+import msgspec
+import pytest
+
+from grader.base.errors import GraderFault, StudentFault, UsageError
+from grader.course import courses
+from grader.course.courses import Limits
+from grader.publish import bundles
+from grader.report import json_report
+from grader.results.records import SubmissionResult
+from grader.sandbox import gpus, levels, preflight
+from grader.sandbox.box import Sandbox
+from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, SLACK_BYTES
+from grader.sandbox.gpus import Gpu
+from grader.sandbox.session import Session
+from kit import handing_in
+from kit.progress import last_time, read_course
+from kit.student import call
+from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
 
 TREE = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TREE / "scripts" / "gpu"))
-
-import simulated  # noqa: E402
-import steps as table  # noqa: E402
-from steps import FAILED, IMPOSSIBLE, NOT_REACHED, PASSED, Step  # noqa: E402
-
-SECONDS = 540.0
-STARTED = time.monotonic()
-ENDING_SECONDS = 3.0  # that a step has to clean up, after SIGTERM
-# Modules that the grader and the assignment need; without them, nothing runs.
-NEEDED = (
-    *("torch", "numpy", "einops", "jaxtyping", "pytest", "typer", "rich", "msgspec", "jinja2"),
-    *("packaging", "pygments", "yaml", "pynvml"),
+GIB, MIB = 2**30, 2**20
+COURSE = courses.load()
+WALL_SECONDS = 15.0
+LIMITS = msgspec.structs.replace(
+    COURSE.limits, wall_seconds=WALL_SECONDS, cpu_seconds=60, device_memory_bytes=4 * GIB
 )
-LEVEL = "from grader.sandbox import levels; print(levels.strongest())"
+# An attack that must end otherwise than by its time has more of it, also on a busy machine.
+PATIENT = msgspec.structs.replace(LIMITS, wall_seconds=6 * WALL_SECONDS)
+REHEARSAL = "SIMULATED_MACHINE" in os.environ
+# The simulated GPU computes with the CPU, in the memory of the process.
+LEFT_MIB = 16 if REHEARSAL else 1024
+ONE = ("--only", "gpu_memory") if REHEARSAL else ()
+COMMAND_SECONDS = 1800 if REHEARSAL else 180  # after which a command hangs
+# Problems with tests for a GPU, first those of its own chapter.
+PROBLEMS = sorted(
+    (p.id for p in COURSE.problems if "cuda" in COURSE.hidden_tests(p)),
+    key=lambda name: (not name.startswith("gpu_"), name),
+)[: 1 if REHEARSAL else None]
+
+# A warning of torch about this machine is no failure.
+pytestmark = pytest.mark.filterwarnings("default")
 
 
-@dataclass
-class Result:
-    """How a step ended; the figure is what it measured, or why it has no result."""
-
-    owed: str
-    verdict: str = NOT_REACHED
-    figure: str = ""
-    seconds: float = 0.0
-    command: str = ""
-
-
-def main() -> int:
-    """Run the steps; return the exit code."""
-    given = _parser().parse_args()
-    signal.signal(signal.SIGTERM, _interrupted)
-    folder = given.folder.resolve()
-    steps = table.steps(folder, rehearsal=given.rehearse)
-    names = [step.name for step in steps]
-    if wrong := [name for name in given.only if name not in names]:
-        return _ended(2, f"there is no step {wrong[0]}: the steps are {', '.join(names)}")
-    folder.mkdir(parents=True, exist_ok=True)
-    _equip(given.pack, folder)
+@pytest.fixture(scope="module", autouse=True)
+def needs_a_gpu() -> None:
+    """End the run at once where there is none."""
     try:
-        if given.rehearse and simulated.BY_NOW not in os.environ:
-            return _rehearse()
-        chosen = [step for step in steps if step.name in given.only or not given.only]
-        return _prove(chosen, steps, folder, given)
-    except KeyboardInterrupt as e:
-        code = 128 + (e.args[0] if e.args else signal.SIGINT)
-        return _ended(code, f"interrupted; the same command goes on with {folder}")
+        gpus.find()
+    except (GraderFault, UsageError) as e:
+        pytest.exit(f"{e}; rehearse with scripts/gpu/simulated.py", 3)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def ran(*words: object, **options: Any) -> str:
+    """Run a command that succeeds; return what it printed."""
+    done = subprocess.run(
+        [*map(str, words)],
+        **{"cwd": TREE, **options},
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
     )
-    usual = TREE / "build" / "gpu"
-    parser.add_argument("folder", type=Path, nargs="?", default=usual, help=f"default: {usual}")
-    parser.add_argument("--rehearse", action="store_true", help="run on the simulated GPU")
-    parser.add_argument(
-        "--seconds", type=float, help=f"default: {SECONDS:.0f}; in a rehearsal, what all steps need"
-    )
-    parser.add_argument("--only", action="append", default=[], metavar="STEP", help="repeatable")
-    beside = TREE.parent if (TREE.parent / "wheels").is_dir() else TREE / "build" / "gpu_pack"
-    parser.add_argument(
-        "--pack", type=Path, default=beside, help=f"what pack_gpu.py wrote (default: {beside})"
-    )
-    return parser
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
 
 
-def _ended(code: int, text: str) -> int:
-    print(f"prove_gpu.py: {text}", file=sys.stderr)
-    return code
+def python(*words: object, **options: Any) -> str:
+    """The same for a command of Python."""
+    return ran(sys.executable, *words, **options)
 
 
-def _interrupted(number: int, frame: object) -> None:
-    raise KeyboardInterrupt(number)
+@contextmanager
+def alone() -> Iterator[Sandbox]:
+    """The strongest sandbox that works here, with the GPU, during the GPU's turn."""
+    # It hides the GPU from this process, which later tests still have to find.
+    with mock.patch.dict(os.environ), gpus.opened() as gpu:
+        level = levels.strongest()
+        with Sandbox.of(COURSE, isolation=level, gpu=gpu) as box, box.turn(print):
+            yield box
 
 
-def _rehearse() -> int:
-    """Run this command again on the simulated machine."""
-    with tempfile.TemporaryDirectory(prefix="simulated-") as made:
+def ask(sandbox: Sandbox, source: str, limits: Limits) -> Any:
+    """What the function `f` of a module returns, in a process of its own."""
+    with closing(Session(sandbox, {"assignment/m.py": source.encode()}, limits)) as made:
+        return made.run(call, {"module": "m", "function": "f", "args": (), "kwargs": {}})
+
+
+def works(sandbox: Sandbox) -> preflight.GpuFacts:
+    """Check the GPU in the box, as a grade does.
+
+    Raises:
+        GraderFault: It does not work.
+    """
+    with closing(Session(sandbox, {}, preflight.limits_to_look(LIMITS))) as session:
+        return preflight.check_device(session, LIMITS.device_memory_bytes)
+
+
+def test_the_gpu_and_its_first_product_in_the_box() -> None:
+    started = monotonic()
+    with alone() as sandbox:
+        gpu = sandbox.gpu
+        assert gpu
+        print(f"{gpu}\nlevel {sandbox.isolation}; found after {monotonic() - started:.1f} s")
+        for which in ("first", "next"):  # the driver is cold at first
+            began = monotonic()
+            facts = works(sandbox)
+            print(f"the {which} product after {monotonic() - began:.1f} s: {facts}")
+        print(f"{gpu.readings()}, {gpu.used_bytes() / GIB:.1f} GiB in use")
+        print("promises:", *sandbox.promises, sep="\n  ")
+
+
+# --- the reference
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The reference as a submission."""
+    path = tmp_path_factory.mktemp("handed_in") / "reference.zip"
+    path.write_bytes(handing_in.zipped(courses.sources_in(COURSE.reference)))
+    return path
+
+
+def graded(submission: Path, out: Path, *options: object) -> SubmissionResult:
+    """Grade a submission; return what was written to `out`."""
+    python("-m", "grader", "grade", submission, *ONE, "--json", out, *options)
+    return json_report.parse(out.read_text())
+
+
+def check_all_of_the_gpu(result: SubmissionResult) -> None:
+    """Check that each test for the GPU has passed, and that its problems have all points."""
+    own = [p for p in result.problems if p.device == "cuda"]
+    tests = [t for p in result.problems for t in p.tests if t.device == "cuda"]
+    score, most = sum(p.score for p in own), sum(p.max_score for p in own)
+    print(f"{score:g} of {most:g} points of the GPU's problems, {len(tests)} tests")
+    assert [t.id for t in tests if t.status != "passed"] == []
+    assert tests
+    assert score == most
+
+
+@pytest.fixture(scope="module")
+def on_the_gpu(reference: Path) -> Path:
+    """The result of the reference on the GPU."""
+    out = reference.with_name("cuda.json")
+    graded(reference, out, "--device", "cuda")
+    return out
+
+
+def test_the_reference_has_all_points_of_the_gpus_problems(on_the_gpu: Path) -> None:
+    check_all_of_the_gpu(json_report.parse(on_the_gpu.read_text()))
+
+
+# --- hostile code
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Hostile code."""
+
+    name: str  # what it tries
+    source: str  # the module; the attack is its function `f`
+    ends: str = ""  # the name of the fault that must end it; empty if it must return a value
+    # What is wrong with that value, as text; empty if nothing.
+    judged: Callable[[Any, Gpu], str] = lambda value, gpu: ""
+
+
+def _nodes(value: Any, gpu: Gpu) -> str:
+    seen, opened, made = value
+    own = {node.name for node in gpu.nodes}
+    strangers = sorted({*seen, *opened} - own - {"nvidia-caps"})
+    return f"it reached {strangers}" if strangers or made else ""
+
+
+# The attacks whose value is left from an earlier test come after the test that leaves it.
+ATTACKS = [
+    Attack(
+        "the nodes of other GPUs",
+        """
+import os, stat
+def f():
+    opened = []
+    for name in ["nvidia-modeset", *(f"nvidia{n}" for n in range(16))]:
         try:
-            line = simulated.command([sys.executable, *sys.argv], Path(made))
-        except simulated.Impossible as e:
-            return _ended(3, f"no rehearsal on this machine: {e}")
-        return subprocess.run(line).returncode
+            os.close(os.open(f"/dev/{name}", os.O_RDWR))
+            opened.append(name)
+        except OSError:
+            pass
+    try:
+        os.mknod("/tmp/nvidia", 0o600 | stat.S_IFCHR, os.makedev(195, 1))
+        made = True
+    except OSError:
+        made = False
+    return [n for n in os.listdir("/dev") if n.startswith("nvidia")], opened, made
+""",
+        judged=_nodes,
+    ),
+    Attack(
+        "NVML from inside: count the GPUs, change a setting",
+        """
+import ctypes
+def f():
+    nvml, device, count = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), ctypes.c_uint()
+    if nvml.nvmlInit_v2():
+        return 0, 1
+    nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+    nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device))
+    return count.value, nvml.nvmlDeviceSetPersistenceMode(device, 1)
+""",
+        judged=lambda value, gpu: "" if value[0] <= 1 and value[1] else f"it could: {value}",
+    ),
+    Attack(
+        "memory left behind by a process that exits",
+        """
+import os, torch
+def f():
+    x = torch.full((LEFT * 2**20,), 0x5A, dtype=torch.uint8, device="cuda")
+    torch.cuda.synchronize()
+    os._exit(0)
+""",
+        ends="Crashed",
+    ),
+    Attack(
+        "memory of an earlier test, read",
+        """
+import torch
+def f():
+    x = torch.empty(LEFT * 2**20, dtype=torch.uint8, device="cuda")
+    # In parts: the sum of a mask takes eight times its memory.
+    return sum(int((part == 0x5A).sum()) for part in x.split(2**24)) / x.numel()
+""",
+        judged=lambda value, gpu: (
+            "" if value < 0.05 else f"{value:.0%} of it is the earlier test's"
+        ),
+    ),
+    Attack(
+        "a kernel that never ends",
+        """
+import torch
+def f():
+    torch.cuda._sleep(10**15)
+    torch.cuda.synchronize()
+""",
+        ends="TimedOut",
+    ),
+    Attack(
+        "an endless loop of launches",
+        """
+import torch
+def f():
+    x = torch.ones(1000, device="cuda")
+    while True:
+        x.add_(1)
+""",
+        ends="TimedOut",
+    ),
+    Attack(
+        "more memory than a test may have, by torch",
+        """
+import torch
+def f():
+    return torch.empty(6 * 2**30, dtype=torch.uint8, device="cuda").numel()
+""",
+        ends="OutOfMemory",
+    ),
+    Attack(
+        "more memory than a test may have, past torch",
+        """
+import ctypes, time, torch
+def f():
+    x = torch.ones(1, device="cuda")
+    pointer = ctypes.c_uint64()
+    cuda = ctypes.CDLL("libcuda.so.1")
+    code = cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(8 * 2**30))
+    ctypes.CDLL(None).sleep(5)
+    return code
+""",
+        ends="OutOfMemory",
+    ),
+    Attack(
+        "an assertion on the device",
+        """
+import torch
+def f():
+    x = torch.zeros(4, device="cuda")[torch.tensor([9], device="cuda")]
+    torch.cuda.synchronize()
+    return x.tolist()
+""",
+        ends="Raised",
+    ),
+    Attack(
+        "an illegal address, which the driver reports as an Xid",
+        """
+import torch
+def f():
+    code = "template <typename T> T wild(T x) { return *(volatile T*)0x10; }"
+    y = torch.cuda.jiterator._create_jit_fn(code)(torch.zeros(4, device="cuda"))
+    torch.cuda.synchronize()
+    return y.tolist()
+""",
+        ends="Raised",
+    ),
+]
 
 
-# --- what a bare machine lacks
+def _attacked(sandbox: Sandbox, attack: Attack) -> str:
+    """How the outcome of an attack differs from what must hold; empty if it does not."""
+    try:
+        limits = LIMITS if attack.ends == "TimedOut" else PATIENT
+        value = ask(sandbox, attack.source.replace("LEFT", str(LEFT_MIB)), limits)
+    except StudentFault as e:
+        kind = "Raised" if type(e).__name__.startswith("Raised") else type(e).__name__
+        print(f"  {kind}: {str(e)[:300]}")
+        expected = attack.ends or "a value"
+        return "" if kind == attack.ends else f"ended by {kind}, expected {expected}"
+    except GraderFault as e:
+        return f"a fault of the grader: {e}"
+    print(f"  {str(value)[:300]}")
+    assert sandbox.gpu
+    return attack.judged(value, sandbox.gpu) if not attack.ends else f"it returned {value!r:.200}"
 
 
-def _equip(pack: Path, folder: Path) -> None:
-    """Add what the pack has and this machine lacks to the environment of this process."""
-    modules = [str(TREE), os.environ.get("PYTHONPATH", "")]
-    if not shutil.which("bwrap") and (pack / "bubblewrap").is_dir():
-        place = shutil.copytree(pack / "bubblewrap", folder / "bubblewrap", dirs_exist_ok=True)
-        for file in place.iterdir():
-            file.chmod(0o755)
-        os.environ["PATH"] = os.pathsep.join([str(place), os.environ.get("PATH", os.defpath)])
-    if wheels := [w for w in sorted(pack.glob("wheels/*.whl")) if not _is_installed(w)]:
-        place = folder / "packages"
-        print(f"unpacking {len(wheels)} packages into {place}", flush=True)
-        for wheel in wheels:
-            with zipfile.ZipFile(wheel) as files:
-                files.extractall(place)
-        modules.insert(0, str(place))
-        sys.path.insert(0, str(place))
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, modules))
-    os.environ["OMP_NUM_THREADS"] = "1"
-
-
-def _is_installed(wheel: Path) -> bool:
-    """Whether a wheel is not needed here; one for another Python is of no use either."""
-    name, _, tag = wheel.name.split("-")[0], *wheel.stem.split("-", 2)[1:]
-    ours = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    if not re.search(rf"\bpy3|\b{ours}\b|abi3", tag):
-        return True
-    with suppress(importlib.metadata.PackageNotFoundError):
-        return bool(importlib.metadata.version(name))
-    return False
-
-
-# --- what is here
-
-
-def _facts() -> dict[str, str]:
-    """What there is of what the lane needs, in words."""
-    lacking = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    versions = "import torch; print(torch.__version__, 'CUDA', torch.version.cuda)"
-    return {
-        "python": f"{sys.version.split()[0]}, {os.cpu_count()} CPUs, user {os.geteuid()}",
-        "driver": _said("nvidia-smi", "-L") or _version_of_the_module(),
-        "nodes": " ".join(sorted(path.name for path in Path("/dev").glob("nvidia*"))) or "none",
-        "torch": _said(sys.executable, "-c", versions) or "none",
-        "packages": f"missing: {', '.join(lacking)}" if lacking else "complete",
-        "isolation": _said(sys.executable, "-c", LEVEL) or "none",
-    }
-
-
-def _said(*command: str) -> str:
-    """What a command prints; empty if it fails."""
-    with suppress(OSError):
-        done = subprocess.run(command, cwd=TREE, capture_output=True, text=True)
-        return " ".join(done.stdout.split()) if done.returncode == 0 else ""
+def _recovered(sandbox: Sandbox) -> str:
+    try:
+        works(sandbox)
+        sandbox.require_free_gpu()
+    except GraderFault as e:
+        return f"afterwards: {e} (it has {GIVE_BACK_SECONDS:.0f} s, {SLACK_BYTES // MIB} MiB)"
     return ""
 
 
-def _version_of_the_module() -> str:
-    if simulated.BY_NOW in os.environ:
-        return "simulated"
-    with suppress(OSError):
-        return Path("/proc/driver/nvidia/version").read_text().partition("\n")[0]
-    return "none"
+def test_hostile_code_with_the_device_in_the_box() -> None:
+    """After each attack, memory is back in time, and the GPU works."""
+    broken = {}
+    with alone() as sandbox:
+        works(sandbox)
+        for attack in ATTACKS:
+            began = monotonic()
+            why = _attacked(sandbox, attack) or _recovered(sandbox)
+            print(f"{attack.name}: {why or 'held'}, after {monotonic() - began:.1f} s")
+            broken |= {attack.name: why} if why else {}
+    assert broken == {}
 
 
-def _missing(facts: dict[str, str], needs: set[str]) -> dict[str, str]:
-    """Why this machine lacks what steps need, by the names in `Step.needs`."""
-    reasons = {}
-    if "none" in (facts["driver"], facts["nodes"]):
-        reasons["gpu"] = "there is no NVIDIA GPU here: no driver, or no nvidia nodes in /dev"
-    elif facts["torch"].lower().endswith("none"):
-        reasons["gpu"] = f"torch has no CUDA here ({facts['torch']})"
-    if facts["packages"] != "complete":
-        reasons["packages"] = f"packages are {facts['packages']}: pack them with pack_gpu.py"
-    elif facts["isolation"] == "none":
-        reasons["isolation"] = "no isolation level works: grader isolation says why"
-    elif "nobody" in needs and not _said(*table.NOBODY, sys.executable, "-c", LEVEL):
-        needed = "root, setpriv, and a Python that every user may run"
-        reasons["nobody"] = f"no ordinary user can run the grader: that needs {needed}"
-    lacking = [name for name in ("hypothesis", "xdist") if importlib.util.find_spec(name) is None]
-    if "pytest" in needs and lacking:
-        reasons["pytest"] = f"the grader's tests need {' and '.join(lacking)}, which is missing"
-    return reasons
+# --- what else only a GPU can show
 
 
-# --- running
+@pytest.mark.skipif(REHEARSAL, reason="one problem has not all points")
+def test_the_reference_has_all_points_after_a_merge(on_the_gpu: Path, reference: Path) -> None:
+    cpu, both = reference.with_name("cpu.json"), reference.with_name("merged.json")
+    graded(reference, cpu, "--device", "cpu")
+    python("-m", "grader", "merge", cpu, on_the_gpu, "--json", both)
+    print(python("scripts/full_marks.py", both))
 
 
-def _prove(chosen: list[Step], steps: list[Step], folder: Path, given: argparse.Namespace) -> int:
-    """Look at this machine, run what it can, and return the exit code."""
-    facts = _facts()
-    for name, value in facts.items():
-        print(f"{name:<11} {value}")
-    reasons = _missing(facts, {need for step in chosen for need in step.needs})
-    if "gpu" in reasons:
-        return _ended(3, f"{reasons['gpu']}; try --rehearse")
-    path = folder / ("rehearsal.json" if given.rehearse else "results.json")
-    known = {}
-    if path.exists():
-        try:
-            known = {
-                name: Result(**result) for name, result in json.loads(path.read_text()).items()
-            }
-        except (ValueError, TypeError, AttributeError):
-            return _ended(2, f"{path} is no file of results: name another folder")
-    results = {step.name: known.get(step.name, Result(step.owed)) for step in steps}
-    ends = STARTED + (given.seconds or (math.inf if given.rehearse else SECONDS))
-    for number, step in enumerate(chosen, 1):
-        result = results[step.name]
-        if result.verdict in (PASSED, FAILED):
-            continue
-        print(f"[{number}/{len(chosen)}] {step.name}: {step.owed}", flush=True)
-        if why := next((reasons[need] for need in step.needs if need in reasons), ""):
-            result.verdict, result.figure = IMPOSSIBLE, why
-        else:
-            _run(step, result, folder / f"{step.name}.log", ends - time.monotonic())
-        print(f"  {result.verdict}: {result.figure}", flush=True)
-        _write(path, results)
-    return _summary(chosen, results, path, rehearsal=given.rehearse)
+@NEEDS_ROOT
+def test_the_hostile_code_as_an_ordinary_user() -> None:
+    chosen = ("-m", "pytest", "-s", "-p", "no:cacheprovider", __file__, "-k", "code_with")
+    with as_an_ordinary_user() as words:
+        print(ran(*words, sys.executable, *chosen))
 
 
-def _write(path: Path, results: dict[str, Result]) -> None:
-    """Replace the file of results."""
-    new = path.with_suffix(".new")
-    new.write_text(f"{json.dumps({k: asdict(one) for k, one in results.items()}, indent=2)}\n")
-    new.replace(path)
+def test_the_time_of_the_lane_and_the_mfu() -> None:
+    small = (*ONE, "--sizes", "64", "128") if REHEARSAL else ()
+    print(python("benchmarks/gpu.py", "--rounds", "1", *small))
 
 
-def _run(step: Step, result: Result, log: Path, left: float) -> None:
-    """Run the commands of a step one after the other until one fails, and judge them."""
-    if left < step.usual:
-        result.figure = f"{max(left, 0):.0f} s were left, and it needs {step.usual:.0f} s"
-        return
-    started, code = time.monotonic(), 0
-    with log.open("wb") as output:
-        for command in step.commands:
-            result.command = " ".join(command)
-            output.write(f"$ {result.command}\n".encode())
-            output.flush()
-            ends = started + min(step.limit, left) - ENDING_SECONDS
-            if (code := _command(command, output, ends)) != 0:
-                break
-    result.seconds = round(time.monotonic() - started, 1)
-    said = log.read_text(errors="replace")
-    if code is not None:
-        is_right, result.figure = step.judge(code, said)
-        result.verdict = PASSED if is_right else FAILED
-    elif left < step.limit:
-        result.figure = f"the time of this call was used up after {result.seconds:.0f} s"
-    else:
-        result.verdict = FAILED
-        result.figure = f"not done after {step.limit:.0f} s; its last line: {table.last(said)}"
+def test_the_attack_suite_with_the_device_in_the_box() -> None:
+    pytest.importorskip("hypothesis")
+    chosen = "bubblewrap and test_attack" + " and endless_loop" * REHEARSAL
+    suite = ("tests/grader/test_attacks.py", "-q", "-p", "no:cacheprovider", "-k", chosen)
+    print(python("-m", "pytest", *suite, env={**os.environ, "ATTACKS_WITH_GPU": "1"}))
 
 
-def _command(command: tuple[str, ...], output: IO[bytes], ends: float) -> int | None:
-    """Run one command; return its exit code, or None if it had to be ended."""
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        cwd=TREE,
-        start_new_session=True,
-    )
-    try:
-        return process.wait(max(0.0, ends - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        for number in (signal.SIGTERM, signal.SIGKILL):  # first, a grader ends its boxes
-            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
-                os.killpg(process.pid, number)
-                process.wait(ENDING_SECONDS)
+def test_the_flight_of_the_reference(tmp_path: Path) -> None:
+    """With all its parts, whose public tests are known to pass."""
+    files = {**bundles.student(COURSE, None), **courses.sources_in(COURSE.reference)}
+    for path, content in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    problems = read_course(tmp_path)["problem"]
+    now = last_time.Files.now(tmp_path, {p["module"] for p in problems})
+    last_time.read(tmp_path).write(tmp_path, now, problems, {p["id"] for p in problems})
+    size = ("--size", "egg" if REHEARSAL else "wren", "--steps", "12", "--autocast")
+    shown = python("-m", "assignment", "fly", *size, cwd=tmp_path)
+    print(shown)
+    assert "\nseconds" in shown
 
 
-def _summary(steps: list[Step], results: dict[str, Result], path: Path, *, rehearsal: bool) -> int:
-    """Print a table, and return the exit code."""
-    print()
-    for step in steps:
-        result = results[step.name]
-        print(f"{step.name:<34} {result.verdict:<18} {result.seconds:6.0f} s  {result.figure}")
-    verdicts = [results[step.name].verdict for step in steps]
-    counts = (f"{verdicts.count(v)} {v}" for v in (PASSED, FAILED, IMPOSSIBLE, NOT_REACHED))
-    print(f"\n{', '.join(counts)}; {time.monotonic() - STARTED:.0f} s; {path}")
-    if NOT_REACHED in verdicts:
-        print("the same command runs what was not reached")
-    if rehearsal:
-        expected = {s.name: (s.simulated, IMPOSSIBLE, NOT_REACHED) for s in steps}
-        others = [name for name, right in expected.items() if results[name].verdict not in right]
-        print(f"ended otherwise than steps.py says: {', '.join(others) or 'none'}")
-        return 1 if others or NOT_REACHED in verdicts else 0
-    return 1 if FAILED in verdicts or NOT_REACHED in verdicts else 0
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_problem_is_proved(problem: str) -> None:
+    """By a sample of the trials: a test takes half a second, because its process starts CUDA."""
+    command = ("validate", "--device", "cuda", "--quick", "--only", problem)
+    print(python("-m", "grader", *command))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("seed", range(1, 2 if REHEARSAL else 10))
+def test_the_reference_with_another_seed(reference: Path, tmp_path: Path, seed: int) -> None:
+    out = tmp_path / "result.json"
+    check_all_of_the_gpu(graded(reference, out, "--device", "cuda", "--seed", seed))

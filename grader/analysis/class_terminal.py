@@ -1,11 +1,12 @@
 """A summary of a class's results, for a terminal."""
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from grader.analysis.drafts import EqualAnswers
 from grader.analysis.survey import Spread, Survey
+from grader.report.terminal import printed
 from grader.report.wording import clean, number
 
 WIDE = 160  # the width in columns if stdout is not a terminal
@@ -25,7 +26,7 @@ def mistakes(found: Survey, *, top: int) -> str:
             parts += [Text(title, style="bold"), table, ""]
     if not found.suspicious:
         parts.append(Text(found.verdict))
-    return _printed(*parts)
+    return printed(*parts, wide=WIDE)
 
 
 def groups(found: list[EqualAnswers]) -> str:
@@ -43,18 +44,8 @@ def groups(found: list[EqualAnswers]) -> str:
             Text(clean(f"{first.test}: {first.said}", WIDE)),
             "yes" if one.programs else "no: no program is Python, and short",
         )
-    return _printed(Text("equal answers that no known mistake explains", style="bold"), table)
-
-
-def _printed(*parts: RenderableType) -> str:
-    """What a terminal would show, or a wide page."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = WIDE
-    with console.capture() as text:
-        for part in parts:
-            console.print(part)
-    return "".join(line.rstrip() + "\n" for line in text.get().splitlines())
+    title = Text("equal answers that no known mistake explains", style="bold")
+    return printed(title, table, wide=WIDE)
 
 
 def _table(*columns: str) -> Table:

@@ -53,7 +53,7 @@ def groups(whole: Class, *, top: int) -> list[EqualAnswers]:
                 found[alike] = EqualAnswers(kind, alike, cost, len(members[alike]))
     large = [group for group in found.values() if group.students >= FEWEST]
     large.sort(key=lambda one: (-one.students, -one.points, one.problem.id))
-    with Readers(_program, 1) as readers:
+    with Readers(_program, 1, kind=str) as readers:
         for group in large[:top]:
             path, names = group.problem.path, tuple(group.problem.functions)
             texts = {whole.sources(one).get(path, b"") for one in members[group.alike]}

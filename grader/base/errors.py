@@ -123,16 +123,20 @@ class StudentFault(Exception):
 
 
 class Raised(StudentFault):
-    """The student's code raised an exception.
+    """The student's code raised an exception, which has only names here.
 
-    Attributes:
-        type_name: The name of its type.
-        kinds: The names of the builtin types that it was an instance of.
+    Args:
+        kinds: The names of the builtin types that the exception was an instance of.
+        type_name: The name of the exception's own type.
+        text: The exception's message.
+        where: Where the exception was raised.
     """
 
     from_student = True
-    type_name = "Exception"
-    kinds: tuple[str, ...] = ()
+
+    def __init__(self, kinds: Iterable[str], type_name: str, text: str, where: str | None) -> None:
+        super().__init__(text, where)
+        self.kinds, self.type_name = tuple(kinds), type_name
 
 
 class NotAttempted(StudentFault, NotImplementedError):
@@ -173,20 +177,6 @@ class PolicyBroken(StudentFault):
     """The student's code called the library function it was asked to implement."""
 
     status = Status.POLICY
-
-
-def raised(kinds: list[str], type_name: str, text: str, where: str | None) -> Raised:
-    """Represent an exception of the student's code, which has only names here.
-
-    Args:
-        kinds: The names of the builtin types that the exception was an instance of.
-        type_name: The name of the exception's own type.
-        text: The exception's message.
-        where: Where the exception was raised.
-    """
-    error = Raised(text, where)
-    error.type_name, error.kinds = type_name, tuple(kinds)
-    return error
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -7,9 +7,11 @@ import io
 import os
 import stat
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from grader.base import interrupts, temporary
 from grader.base.errors import MachineFault, UsageError
@@ -266,6 +268,25 @@ def read(path: Path, *, most: int) -> bytes:
     if len(content) > most:
         raise UsageError(f"{one_line(str(path), 300)} is larger than {most >> 20} MiB")
     return content
+
+
+def toml_of(text: str) -> dict[str, Any]:
+    """What a text in TOML says. Its whole numbers have 64 bits; tomllib would take longer ones.
+
+    Raises:
+        ValueError: It is not TOML.
+    """
+    try:
+        listed = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    values: list[Any] = [listed]
+    while values:
+        one = values.pop()
+        if isinstance(one, int) and one.bit_length() > 63:
+            raise ValueError("a whole number has more than 64 bits")
+        values += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+    return listed
 
 
 def table_text(path: Path) -> str:

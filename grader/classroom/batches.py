@@ -8,7 +8,7 @@ import hashlib
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,16 +22,18 @@ from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import HandedIn, Student
 from grader.course.courses import Course
 from grader.report import json_report
+from grader.report.wording import duration
 from grader.submission.archives import MAX_ARCHIVE_BYTES
 from grader.submission.reader import SubmissionReader
 from grader.submission.submissions import Submission
 from kit.handing_in import MAX_BYTES
-from kit.text import one_line
+from kit.text import first, one_line
 
 # How often a submission is tried if the grader fails on it.
 FAULTS = 2
 # How often it is tried if the grading process dies; more often, because its machine may have died.
 LOSSES = 3
+SHOWN = 20  # the most submissions or machines in what is told about a batch
 DEFINES = re.compile(r"^(?:async +def|def|class) +(\w+)", re.MULTILINE)
 
 
@@ -53,11 +55,27 @@ class BatchProgress:
     waits: str = ""  # what the batch waits for before it can go on; empty if it can
     started: float = field(default_factory=time.monotonic)  # when the batch started
 
-    def seconds_to_go(self, now: float) -> float | None:
-        """An estimate from the progress so far; None at the start."""
-        if not self.done:
-            return None
-        return (now - self.started) / self.done * (self.total - self.done)
+    def lines(self) -> list[str]:
+        """How many are done and the remaining time, then what runs for longest, and the rest."""
+        now, left = time.monotonic(), self.total - self.done
+        parts = [f"graded {self.done} of {self.total}"]
+        if self.faults:
+            parts.append(f"{self.faults} with a fault of the grader")
+        parts.append(f"{left} left")
+        if left and self.done:
+            parts.append(f"about {duration((now - self.started) / self.done * left)} to go")
+        runs = sorted(self.running.values(), key=lambda run: run.started)
+        lines = [
+            f"{one_line(run.name, 60)}  {duration(now - run.started)}"
+            + (f" on {one_line(run.place, 40)}" if run.place else "")
+            for run in runs[:SHOWN]
+        ]
+        lines += [f"and {len(runs) - SHOWN} more"] if len(runs) > SHOWN else []
+        lines += [self.waits] if self.waits else []
+        if self.done_on:
+            most = [f"{one_line(name, 40)}: {n}" for name, n in self.done_on.most_common()]
+            lines.append(f"graded on {first(most, SHOWN)}")
+        return [", ".join(parts), *lines]
 
 
 Show = Callable[[BatchProgress], None]
@@ -65,16 +83,15 @@ Show = Callable[[BatchProgress], None]
 
 def add(
     book: Gradebook,
-    attempts: Iterable[tuple[Student, HandedIn]],
-    show: Callable[[str], None],
+    attempts: Sequence[tuple[Student, HandedIn]],
+    advance: Callable[[str, int, int], None],
     course: Course,
 ) -> int:
     """Read attempts into the gradebook, or why they cannot be graded; return how many are new."""
     new = 0
     with SubmissionReader() as reader:
-        for student, handed_in in attempts:
-            interrupts.stop_if_seen()
-            show(handed_in.path.name)
+        for number, (student, handed_in) in enumerate(attempts):
+            advance(one_line(handed_in.path.name, 60), number, len(attempts))
             what = _read(reader, handed_in, course)
             new += book.attempts.add(
                 student.id,

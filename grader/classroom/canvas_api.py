@@ -1,7 +1,7 @@
 """Requests to Canvas' REST API, with a token that goes to one host and into no text.
 
 The facts are from the "Canvas LMS REST API Documentation": Submissions, Assignments, Courses, Late
-Policy, Progress, Pagination and Throttling. Canvas limits each token: a request costs about the
+Policy, Pagination and Throttling. Canvas limits each token: a request costs about the
 seconds that it takes, and the quota refills by ten a second. Our requests run one at a time, wait
 while little of the quota is left, and are repeated after "403 Forbidden (Rate Limit Exceeded)".
 
@@ -24,7 +24,7 @@ from email.message import Message
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.error import HTTPError
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
@@ -52,7 +52,6 @@ TRIES = 7  # of one request, with waits of 1, 2, 4, … seconds between them
 LONGEST_WAIT = 60.0
 LOW = 100.0  # of the quota of 600; below this, wait until it has refilled
 REFILL = 10.0  # of the quota in a second
-PROGRESS_TRIES = 120  # looks at a job that has not ended, with up to ten seconds between them
 MOST_BYTES = 8 * 2**20  # of an answer: 100 submissions with comments of 80 kB each
 MOST_OF_A_LIST = 64 * 2**20
 MOST_PAGES = 1_000
@@ -60,6 +59,10 @@ MOST_PAGES = 1_000
 
 class CanvasUnclear(Exception):
     """The outcome of a request is unknown: Canvas may or may not have carried it out."""
+
+
+class CanvasRefused(UsageError):
+    """Canvas refuses one request, and may accept others."""
 
 
 class _Throttled(Exception):
@@ -106,14 +109,6 @@ class CanvasSubmission(msgspec.Struct, frozen=True):
     def entered(self) -> float | None:
         """The points that were given, before Canvas' late policy."""
         return self.score if self.entered_score is None else self.entered_score
-
-
-class CanvasProgress(msgspec.Struct, frozen=True):
-    """A job in Canvas: queued, running, completed or failed."""
-
-    id: int
-    workflow_state: str = ""
-    message: str | None = None
 
 
 @dataclass(frozen=True)
@@ -220,34 +215,10 @@ class CanvasApi:
         url = f"{self._assignment}/submissions?include[]=submission_comments&per_page=100"
         return list(self._pages(url, CanvasSubmission))
 
-    def update(self, grades: Mapping[int, Mapping[str, str]]) -> CanvasProgress:
-        """Start a job that gives `posted_grade` or `text_comment`; CanvasUnclear if it may run."""
-        fields = [
-            (f"grade_data[{user}][{name}]", value)
-            for user, given in grades.items()
-            for name, value in given.items()
-        ]
-        url = f"{self._assignment}/submissions/update_grades"
-        body, _ = self._send("POST", url, fields, again=False)
-        try:
-            return _decoded(body, CanvasProgress)
-        except UsageError as e:
-            raise CanvasUnclear(str(e)) from None
-
-    def wait_for(self, progress: CanvasProgress) -> CanvasProgress:
-        """Wait until a job has ended; CanvasUnclear if it takes too long."""
-        for number in range(PROGRESS_TRIES):
-            if progress.workflow_state in ("completed", "failed"):
-                return progress
-            self.sleep(min(1.0 + number, 10.0))
-            url = f"{self.place.base}/api/v1/progress/{quote(str(progress.id), safe='')}"
-            progress = self._get(url, CanvasProgress)
-        raise CanvasUnclear("its job has not ended yet")
-
-    def call_in_time(self, user: int) -> None:
-        """Tell Canvas that a submission is not late, so that its late policy takes no points."""
+    def give(self, user: int, fields: Mapping[str, str]) -> None:
+        """Grade a student's submission, and comment on it; CanvasUnclear if that may be done."""
         url = f"{self._assignment}/submissions/{user}"
-        self._send("PUT", url, [("submission[late_policy_status]", "none")], again=True)
+        self._send("PUT", url, fields.items(), again=False)
 
     def _get(self, url: str, kind: type[Decoded]) -> Decoded:
         return _decoded(self._send("GET", url, (), again=True)[0], kind)
@@ -376,10 +347,10 @@ def _refusal(code: int, headers: Message, body: bytes) -> Exception:
             "the grades of this course, and the course must not be concluded"
         )
     if code == 404:
-        return UsageError(
+        return CanvasRefused(
             "Canvas has no such course or assignment, or the token's owner cannot see it"
         )
-    return UsageError(f"Canvas refuses the request ({code}): {said or 'it does not say why'}")
+    return CanvasRefused(f"Canvas refuses the request ({code}): {said or 'it does not say why'}")
 
 
 def _message(body: bytes) -> str:

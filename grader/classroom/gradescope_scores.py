@@ -36,11 +36,8 @@ class ScoreDifference:
 
 def read(path: Path) -> list[GradescopeScore]:
     """Read the file; another one is a UsageError."""
-    content = files.read(path, most=files.MOST_OF_A_TABLE)
-    files.refuse_excel(path, content)
-    text = files.decoded(path, content, advice=files.AS_CSV)
     shown = one_line(str(path), 300)
-    rows = files.table_rows(text, shown)
+    rows = files.table_rows(files.table_text(path), shown)
     _, header = next(rows, (1, []))
     if SCORE not in header or not set(IDENTITIES) & set(header):
         raise UsageError(

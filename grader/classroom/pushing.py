@@ -2,9 +2,9 @@
 
 What Canvas has is read back before and after each push, and only differences are sent. So a push
 that was cut off continues, and a second push changes nothing. The gradebook records each comment
-before it is sent and after Canvas has carried out its job. A comment also ends with a mark, by
-which it is recognised in Canvas. If an answer of Canvas was lost, a comment is sent again only
-after `SETTLES`, because the job that contains it may still be waiting there.
+before it is sent and after Canvas has taken it. A comment also ends with a mark, by which it is
+recognised in Canvas. If an answer of Canvas was lost, a comment is sent again only after `SETTLES`,
+because the request that contains it may still be waiting there.
 
 Our points already include our late penalty, and Canvas may have a late policy of its own. It then
 would take points a second time from those whom it calls late, so a person has to choose.
@@ -22,6 +22,7 @@ from grader.classroom.canvas_api import (
     CanvasApi,
     CanvasAssignment,
     CanvasCourse,
+    CanvasRefused,
     CanvasSubmission,
     CanvasUnclear,
 )
@@ -32,8 +33,7 @@ from grader.classroom.tables import called
 from grader.report.wording import number
 from kit.text import counted, one_line
 
-CHUNK = 50  # students in one request
-SETTLES = timedelta(minutes=15)  # how long a job of Canvas may take to begin
+SETTLES = timedelta(minutes=15)  # how long a request may wait in Canvas
 PAUSES = (2.0, 5.0, 10.0, 20.0, 30.0)  # seconds between looks at what became of a lost request
 EQUAL = 0.0051  # points; Canvas may round to two decimals
 SHOWN = 20  # students named in a note
@@ -53,20 +53,19 @@ class PendingPush:
     exempt: bool  # whether Canvas is told that the submission is not late
 
     @property
-    def sends(self) -> bool:
-        return self.grade or bool(self.comment) or self.exempt
-
-    @property
     def mark(self) -> str:
         return self.comment.rpartition("\n")[2]
 
     @property
     def fields(self) -> dict[str, str]:
-        """What Canvas' job gets."""
-        grade = {}
-        if self.grade and self.points is not None:
-            grade = {"posted_grade": number(self.points, 4)}
-        return grade | ({"text_comment": self.comment} if self.comment else {})
+        """What Canvas is sent; empty for nothing."""
+        points = number(self.points, 4) if self.grade and self.points is not None else ""
+        found = {
+            "submission[posted_grade]": points,
+            "submission[late_policy_status]": "none" if self.exempt else "",
+            "comment[text_comment]": self.comment,
+        }
+        return {name: value for name, value in found.items() if value}
 
 
 @dataclass
@@ -78,7 +77,7 @@ class Difference:
 
     def add(self, change: PendingPush) -> None:
         """Add what a push would send about a student, if anything."""
-        if change.sends or change.waits:
+        if change.fields or change.waits:
             self.changes.append(change)
         else:
             self.same += 1
@@ -262,58 +261,45 @@ def push(
     compare: Callable[[], Difference],
     advance: Callable[[str, int, int], None],
 ) -> tuple[Difference, str]:
-    """Send what differs; return what differs after that, and Canvas' last complaint.
+    """Send what differs, student by student; return what is left, and Canvas' last complaint.
 
-    A job of Canvas that fails may have done a part, so what is left is sent again: first together,
-    then the first students one by one, so that one of them cannot stop the others. `compare` reads
-    what Canvas has, and `advance` shows the progress.
+    One whom Canvas refuses stops no other. `compare` reads what Canvas has, and `advance` shows the
+    progress. If an answer is lost, the points are sent a second time, and the comment is not.
     """
     complaint = ""
-    for size, most in ((CHUNK, len(found.changes)), (CHUNK, len(found.changes)), (1, CHUNK)):
-        todo = [one for one in found.changes if one.sends][:most]
-        if not todo:
-            break
-        for start in range(0, len(todo), size):
+    for _ in range(2):
+        todo = [one for one in found.changes if one.fields]
+        for number_, one in enumerate(todo):
             interrupts.stop_if_seen()
-            part = todo[start : start + size]
-            advance(part[0].student.id, start, len(todo))
+            advance(one.student.id, number_, len(todo))
             try:
-                complaint = _send(api, book, part) or complaint
+                complaint = _send(api, book, one) or complaint
             except CanvasUnclear as e:
                 complaint = str(e)
-                _settle(api, compare, part)
+                _settle(api, compare, one.user)
         found = compare()
     return found, one_line(complaint, 300)
 
 
-def _send(api: CanvasApi, book: Gradebook, part: list[PendingPush]) -> str:
-    """Send some changes and wait for Canvas' job; return its complaint."""
-    place = str(api.place)
-    for one in part:
-        if one.exempt:
-            api.call_in_time(one.user)
-    part = [one for one in part if one.fields]
-    if not part:
-        return ""
-    sent = [(one.student.id, one.points, one.mark) for one in part]
-    book.pushes.note(place, sent, "sent")
+def _send(api: CanvasApi, book: Gradebook, one: PendingPush) -> str:
+    """Send what differs about a student; return why Canvas refuses it, or nothing."""
+    about = (str(api.place), one.student.id, one.points, one.mark)
+    book.pushes.note(*about, "sent")
     try:
-        progress = api.update({one.user: one.fields for one in part})
+        api.give(one.user, one.fields)
+    except CanvasRefused as e:
+        book.pushes.note(*about, "failed")
+        return str(e)
     except EndsCommand:
-        book.pushes.note(place, sent, "failed")  # Canvas refused the request as a whole
+        book.pushes.note(*about, "failed")
         raise
-    progress = api.wait_for(progress)
-    if progress.workflow_state == "completed":
-        book.pushes.note(place, sent, "done")
-        return ""
-    book.pushes.note(place, sent, "failed")
-    return progress.message or "a job failed, and Canvas does not say why"
+    book.pushes.note(*about, "done")
+    return ""
 
 
-def _settle(api: CanvasApi, compare: Callable[[], Difference], part: list[PendingPush]) -> None:
+def _settle(api: CanvasApi, compare: Callable[[], Difference], user: int) -> None:
     """Wait until Canvas shows the changes of a request whose outcome is unknown, or for a while."""
-    users = {one.user for one in part}
     for pause in PAUSES:
         api.sleep(pause)
-        if not users & {one.user for one in compare().changes}:
+        if user not in {one.user for one in compare().changes}:
             return

@@ -190,14 +190,13 @@ class Feedback(BookPart):
 
 class Pushes(BookPart):
     def note(
-        self, place: str, sent: Iterable[tuple[str, float | None, str]], event: PushEvent
+        self, place: str, student: str, points: float | None, comment: str, event: PushEvent
     ) -> None:
-        """Record for each student the id, the points or None, and the mark of the comment sent."""
+        """Record what became of points, or None, and of the comment with this mark."""
         with self._db:
-            for student, points, comment in sent:
-                known = NO_POINTS if points is None else points
-                values = {"student": student, "points": known, "comment": comment}
-                self._add("push", place=place, event=event, **values)
+            known = NO_POINTS if points is None else points
+            values = {"student": student, "points": known, "comment": comment}
+            self._add("push", place=place, event=event, **values)
 
     def of(self, place: str) -> dict[str, Pushed]:
         """What was sent to another system, by student."""

@@ -42,6 +42,9 @@ STAFF = re.compile(
     r"(?i)teach|\bTA\b|TaEnrol|instructor|reader|grader|observer|designer|tutor|prof|lectur|assist"
     r"|staff|manager"
 )
+ADDED = "the platform"  # a posting policy, the points possible, or a test student
+# The first word of a row that a spreadsheet adds to a table.
+SUMS = ("total", "totals", "sum", "count", "mean", "average", "median", "minimum", "maximum")
 # What a spreadsheet makes of a long number, or of a formula that fails.
 DAMAGED = re.compile(r"\d([.,]\d+)?E\+\d+|\d[.,]\d+E\d+|#[A-Z0-9/]+[!?]?", re.IGNORECASE)
 KNOWN = {*ID, *NAME, *FIRST_NAME, *LAST_NAME, *EMAIL, *SECTION}
@@ -78,12 +81,10 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
             twice or not at all, or gives one that a spreadsheet has rounded.
     """
     header_line, header, rows = table(path)
-    staff: list[str] = []
     columns = _Columns(header, f"{_shown(path)}:{header_line}")
-    students: list[Student] = []
-    lines: dict[str, int] = {}
     titles = [*map(_letters, header)]
-    roles = [place for name, place in columns.others.items() if _letters(name) in ROLE]
+    left_out = defaultdict[str, list[str]](list)
+    students: dict[str, tuple[Student, int]] = {}
     for line, row in rows:
         where = f"{_shown(path)}:{line}"
         cells = [" ".join(unicodedata.normalize("NFC", cell).split()) for cell in row]
@@ -91,13 +92,9 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
             raise UsageError(f"{where} has more cells than the header has columns")
         if [*map(_letters, cells)] == titles:
             continue  # two rosters in one file
-        cells += [""] * (len(header) - len(cells))
-        student = columns.student(cells)
-        if columns.is_gradebook and _is_extra_row(student):
-            continue
-        role = " ".join(cells[place] for place in roles)
-        if STAFF.search(role) and "student" not in role.casefold():
-            staff.append(one_line(student.name or student.id, 100))
+        student = columns.student(cells + [""] * (len(header) - len(cells)))
+        if kind := columns.kind_of(student):
+            left_out[kind].append(one_line(student.name or student.id or f"line {line}", 100))
             continue
         if not student.id:
             raise UsageError(f"{where} has no {columns.id_name}")
@@ -106,21 +103,23 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
                 f"{where}: a spreadsheet has damaged the id {one_line(student.id, 50)}: make its "
                 "column a text, or take the roster from where it was exported"
             )
-        if student.id in lines:
+        if student.id in students:
             raise UsageError(
                 f"{_shown(path)} has the id {one_line(student.id, 100)} twice, in lines "
-                f"{lines[student.id]} and {line}"
+                f"{students[student.id][1]} and {line}"
             )
-        lines[student.id] = line
-        students.append(student)
+        students[student.id] = student, line
     if not students:
         raise UsageError(f"{_shown(path)} has a header but no students")
+    found = [student for student, _ in students.values()]
     if notes is not None:
-        if staff:
-            some = ", ".join(staff[:NAMED])
-            notes.append(f"{counted(len(staff), 'row')} of staff left out: {some}")
-        notes += _doubles(students)
-    return students
+        notes += [
+            f"{counted(len(names), 'row')} of {kind} left out: {', '.join(names[:NAMED])}"
+            for kind, names in left_out.items()
+            if kind != ADDED
+        ]
+        notes += _doubles(found)
+    return found
 
 
 def _doubles(students: list[Student]) -> list[str]:
@@ -209,12 +208,18 @@ class _Columns:
             columns={name: cells[place] for name, place in self.others.items()},
         )
 
-
-def _is_extra_row(student: Student) -> bool:
-    """Whether a row of a gradebook is not a student: a posting policy or a test student."""
-    if student.name == "Student, Test":
-        return True
-    return not student.id and student.name.casefold() in ("", "points possible")
+    def kind_of(self, student: Student) -> str:
+        """What a row is that is no student's; empty for a student."""
+        if self.is_gradebook and (
+            student.name == "Student, Test"
+            or (not student.id and student.name.casefold() in ("", "points possible"))
+        ):
+            return ADDED
+        role = " ".join(v for name, v in student.columns.items() if _letters(name) in ROLE)
+        if STAFF.search(role) and "student" not in role.casefold():
+            return "staff"
+        is_sum = _letters(student.id or student.name) in SUMS
+        return "a sum" if is_sum and not (student.id and student.name) else ""
 
 
 def _letters(text: str) -> str:
@@ -277,7 +282,7 @@ def assign(
             student = strangers.setdefault(key, new)
         attempts.append((student, item))
     attempts.sort(key=lambda attempt: attempt[0].id)  # stable, so the order of attempts is kept
-    attempts = _with_doubts(attempts)
+    attempts = _with_doubts(attempts, {student.id for student in roster or []})
     present = {student.id for student, _ in attempts if student.listed}
     missing = [student for student in roster or [] if student.id not in present]
     told = [item for item in unknown if item.key not in former]
@@ -328,25 +333,51 @@ def _order(item: HandedIn) -> tuple[float, int, str]:
     return at, item.number or 0, os.fsdecode(item.path)
 
 
-def _with_doubts(attempts: list[tuple[Student, HandedIn]]) -> list[tuple[Student, HandedIn]]:
-    """Mark a student's attempts whose order neither a time nor a number gives."""
+def _with_doubts(
+    attempts: list[tuple[Student, HandedIn]], known: Container[str]
+) -> list[tuple[Student, HandedIn]]:
+    """Mark a student's attempts whose order neither a time nor a number gives.
+
+    Ids that differ only in case or in how an accent is written are of one student, unless the
+    roster has them.
+    """
+    by_student: dict[str, list[tuple[Student, HandedIn]]] = defaultdict(list)
+    for one in attempts:
+        name = one[0].id
+        kept = name if name in known else unicodedata.normalize("NFKC", name).casefold()
+        by_student[kept].append(one)
     doubts: dict[tuple[str, Path], str] = {}
-    by_student = itertools.groupby(attempts, key=lambda attempt: attempt[0].id)
-    for key, group in by_student:
-        undated = [item for _, item in group if item.submitted_at is None]
-        for first, second in itertools.pairwise(undated):
-            if first.number is None or first.number == second.number:
-                doubt = (
-                    f"{one_line(first.path.name, 100)} and {one_line(second.path.name, 100)} are "
-                    f"both from the student {one_line(key, 100)}, and nothing says which was "
-                    "handed in last; remove the one that does not count"
+    for theirs in by_student.values():
+        pairs = itertools.chain(itertools.pairwise(theirs), ((theirs[0], one) for one in theirs))
+        for (student, first), (other, second) in pairs:
+            doubt = f"{one_line(first.path.name, 100)} and {one_line(second.path.name, 100)} "
+            if student.id != other.id:
+                doubt += (
+                    "name students that differ only in case or spelling; rename one, or remove the "
+                    "one that does not count"
                 )
-                doubts |= {(key, first.path): doubt, (key, second.path): doubt}
+            elif not _has_order(first, second):
+                doubt += (
+                    f"are both from the student {one_line(student.id, 100)}, and nothing says "
+                    "which was handed in last; remove the one that does not count"
+                )
+                if first.path.name.startswith(first.key):
+                    hint = f"{first.key}@2026-10-01T22-10-00Z.zip"
+                    doubt += f", or add a time to each name, as in {one_line(hint, 100)}"
+            else:
+                continue
+            doubts |= {(student.id, first.path): doubt, (other.id, second.path): doubt}
     return [
         (student, msgspec.structs.replace(item, doubt=doubt) if doubt else item)
         for student, item in attempts
-        for doubt in [doubts.get((student.id, item.path), "")]
+        for doubt in ["" if item.doubt else doubts.get((student.id, item.path), "")]
     ]
+
+
+def _has_order(first: HandedIn, second: HandedIn) -> bool:
+    if first.path == second.path or first.number not in (None, second.number):
+        return True
+    return first.submitted_at not in (None, second.submitted_at)
 
 
 class _NewIds:

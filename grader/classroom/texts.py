@@ -1,22 +1,23 @@
 """The texts that the commands for a class print: its status, one student, a regrade's changes."""
 
-import itertools
 import re
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from grader.classroom import setups
 from grader.classroom.gradescope_scores import ScoreDifference
+from grader.classroom.intake.folder_items import FUTURE
 from grader.classroom.records import Standing, State, called
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts, why_it_counts
 from grader.classroom.switching import Comparison, GradeChange
 from grader.course.policies import Policy
 from grader.report.remarks import Override, RegradeRequest
+from grader.report.terminal import printed
 from kit import handing_in
 from kit.text import counted, first, one_line
 
@@ -27,35 +28,25 @@ WIDE = 200  # the width if stdout is not a terminal, so that lines stay whole
 
 def status(whole: Class, *, verbose: bool) -> str:
     """Counts of the class, who needs attention or everyone, and the open regrade requests."""
-    found = whole.standings(problems=False)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = WIDE
-    with console.capture() as text:
-        console.print(_counts(found))
-        for device, count in whole.book.setups.under_way().items():
-            console.print(
-                f"a run with --device {device} is under way, with results of "
-                f"{counted(count, 'submission')}; "
-                "until each student has one, the results of the other device count"
-            )
-        for old, new, done in whole.book.setups.unfinished():
-            console.print(Text(_unfinished(whole, old, new, done)))
-        notes = _notes_on_deadlines(whole.rules, found), _note_on_late_days(whole)
-        for note in [*itertools.chain(*notes), *_note_on_removed(whole)]:
-            console.print(Text(note))
-        for note in _notes_on_names(whole, found):
-            console.print(Text(note))
-        need = [one for one in found if one.state is not State.GRADED or one.why]
-        listed = found if verbose else need
-        if listed:
-            listed.sort(key=lambda one: (ORDER.index(one.state), one.student.id))
-            console.print(_table(listed if verbose else listed[:SHOWN]))
-        if not verbose and len(listed) > SHOWN:
-            console.print(f"and {len(listed) - SHOWN} more; --verbose lists all")
-        for line in _requests(whole.book.feedback.requests(), verbose=verbose):
-            console.print(Text(line))
-    return text.get()
+    found, book = whole.standings(problems=False), whole.book
+    lines = [_counts(found)]
+    lines += [
+        f"a run with --device {device} is under way, with results of "
+        f"{counted(count, 'submission')}; until each student has one, the results of the other "
+        "device count"
+        for device, count in book.setups.under_way().items()
+    ]
+    lines += [_unfinished(whole, old, new, done) for old, new, done in book.setups.unfinished()]
+    lines += [*_notes_on_deadlines(whole.rules, found), *_note_on_late_days(whole)]
+    lines += [*_note_on_removed(whole), *_notes_on_names(whole, found)]
+    listed = [one for one in found if verbose or one.state is not State.GRADED or one.why]
+    listed.sort(key=lambda one: (ORDER.index(one.state), one.student.id))
+    shown = listed if verbose else listed[:SHOWN]
+    left = len(listed) - len(shown)
+    more = [f"and {left} more; --verbose lists all"] if left else []
+    below = [*more, *_requests(book.feedback.requests(), verbose=verbose)]
+    table = [_table(shown)] if shown else []
+    return printed(*map(Text, lines), *table, *map(Text, below), wide=WIDE)
 
 
 def _unfinished(whole: Class, old: int, new: int, count: str) -> str:
@@ -127,6 +118,11 @@ def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
         for text in sorted(sections - rules.deadlines.keys())
         for one in rules.deadlines.keys() - {"default"}
         if re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text, re.IGNORECASE)
+    ]
+    notes += [
+        f"the deadline {name} is on {at:%Y-%m-%d}, more than a year ahead: is its year right?"
+        for name, at in rules.deadlines.items()
+        if at > datetime.now(UTC) + FUTURE
     ]
     return [one_line(note, 200) for note in notes]
 

@@ -19,23 +19,19 @@ from kit.text import counted
 @app.command()
 def page(
     book: Book,
-    out: Annotated[Path, argument("The page to write.", "OUT.html"), Writes()],
-    anonymous: Annotated[
-        bool, option("--anonymous", "Leave out names, to show the page in class.")
-    ] = False,
-    reports: Annotated[
-        Path | None,
-        option(
-            "--reports",
-            "Link each student to the page that `grader export --html DIR` wrote.",
-            "DIR",
-        ),
-        Holds(),
-    ] = None,
+    out: Annotated[Path, argument("OUT.html"), Writes()],
+    anonymous: Annotated[bool, option("--anonymous")] = False,
+    reports: Annotated[Path | None, option("--reports DIR"), Holds()] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
-    """Write a page about the class: who needs attention, what to reteach, mistakes, tests."""
+    """Write a page about the class: who needs attention, what to reteach, mistakes, tests.
+
+    Args:
+        out: The page to write.
+        anonymous: Leave out names, to show the page in class.
+        reports: Link each student to the page that `grader export --html DIR` wrote.
+    """
     if anonymous and reports:
         raise UsageError("page: the reports contain names; remove --reports or --anonymous")
     if reports and not reports.is_dir():
@@ -61,20 +57,17 @@ def page(
 @app.command()
 def mistakes(
     book: Book,
-    top: Annotated[int, option("--top", "How many mistakes and tests to show.", min=1)] = 15,
-    draft: Annotated[
-        Path | None,
-        option(
-            "--draft",
-            "Write drafts of known mistakes, from failures that no known mistake explains.",
-            "DIR",
-        ),
-        Writes("edits"),
-    ] = None,
+    top: Annotated[int, option("--top", min=1)] = 15,
+    draft: Annotated[Path | None, option("--draft DIR"), Writes("edits")] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
-    """Show what to discuss in class: hardest problems, most common mistakes, suspicious tests."""
+    """Show what to discuss in class: hardest problems, most common mistakes, suspicious tests.
+
+    Args:
+        top: How many mistakes and tests to show.
+        draft: Write drafts of known mistakes, from failures that no known mistake explains.
+    """
     from grader.analysis import class_terminal, drafts
     from grader.analysis.survey import survey
 

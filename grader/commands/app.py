@@ -24,7 +24,10 @@ from kit.text import one_line
 
 
 class App(typer.Typer):
-    """The commands, each of which checks its paths before it runs."""
+    """The commands, each of which checks its paths before it runs.
+
+    The help of an option is in the docstring of its command, under `Args:`.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -36,20 +39,22 @@ class App(typer.Typer):
         add = super().command(*args, **options)
 
         def added(function: Callable[..., None]) -> Callable[..., None]:
-            parameters = parameters_of(function)
+            help_of_all, texts = parameters.documented(function)
+            own = parameters_of(function, texts)
             name = str(args[0] if args else function.__name__)
-            self._parameters[name] = parameters
-            for one in parameters:
+            self._parameters[name] = own
+            for one in own:
                 if one.takes_text:
                     self._texts |= set(one.options)
 
             @functools.wraps(function)
             def checked(**values: Any) -> None:
-                _check(parameters, values)
-                course = [values[one.key] for one in parameters if one.name == "--course"]
+                _check(own, values)
+                course = [values[one.key] for one in own if one.name == "--course"]
                 with _faults_of(next(iter(course), None)):
                     function(**values)
 
+            checked.__doc__ = help_of_all
             add(checked)
             return function
 

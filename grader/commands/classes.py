@@ -17,7 +17,6 @@ from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.base.outputs import Writes
 from grader.classroom import (
     batches,
-    display,
     gradebook,
     gradescope_scores,
     intake,
@@ -27,7 +26,7 @@ from grader.classroom import (
     tables,
     texts,
 )
-from grader.classroom.display import duration
+from grader.classroom.batches import BatchProgress
 from grader.classroom.executor import Cluster, Executor, LocalExecutor
 from grader.classroom.gradebook import BookCourse, Gradebook
 from grader.classroom.records import Standing, State, Student, called
@@ -45,10 +44,12 @@ from grader.commands.options import (
     chosen,
     device_named,
     level_named,
+    note,
     one_of,
     option,
 )
 from grader.commands.parameters import parameters_of
+from grader.commands.progress import advancing, telling
 from grader.commands.reports import Export, Paths, reported, to_folders
 from grader.course import courses, policies
 from grader.course.courses import Course
@@ -56,17 +57,16 @@ from grader.course.policies import Policy
 from grader.report import difference, json_report
 from grader.report.formats import FORMATS
 from grader.report.reported import Format
+from grader.report.wording import duration
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 from grader.sandbox.pool import usual_jobs
 from kit.text import counted, first, one_line
 
 SHOWN = 9  # the most students that a message names
-Book = Annotated[Path, argument("The gradebook that `grader batch` wrote.", "GRADEBOOK")]
-BookOption = Annotated[
-    Path, option("--gradebook", "The gradebook that `grader batch` wrote.", "FILE")
-]
-StudentId = Annotated[str, argument("The student's id, name or address, in any case.", "STUDENT")]
+Book = Annotated[Path, argument("GRADEBOOK", "The gradebook that `grader batch` wrote.")]
+BookOption = Annotated[Path, option("--gradebook FILE", "The gradebook that `grader batch` wrote.")]
+StudentId = Annotated[str, argument("STUDENT", "The student's id, name or address, in any case.")]
 Who = Annotated[str, option("--by", "Who decided this (default: your user name).")]
 Jobs = Annotated[
     int | None,
@@ -85,17 +85,15 @@ Where = Annotated[
 Address = Annotated[
     str | None,
     option(
-        "--address",
+        "--address HOST:PORT",
         "The cluster's address (default: the cluster that this machine belongs to).",
-        "HOST:PORT",
     ),
 ]
 RulesOption = Annotated[
     Path | None,
     option(
-        "--policy",
+        "--policy FILE",
         "Deadlines and late penalties (default: those that `grader batch` stored, or policy.toml).",
-        "FILE",
     ),
 ]
 
@@ -134,10 +132,9 @@ def course_and_rules(
         and not tells_changes
         and course.suite_sha256() not in {one.suite_sha256 for one in graded}
     ):
-        print(
-            f"grader: the tests or problems.toml have changed since {book} was graded, and its "
-            f"results are of then; `grader regrade {shlex.quote(str(book))}` shows the difference",
-            file=sys.stderr,
+        note(
+            f"the tests or problems.toml have changed since {book} was graded, and its results are "
+            f"of then; `grader regrade {shlex.quote(str(book))}` shows the difference"
         )
     return course, own if rules_file else None
 
@@ -186,35 +183,14 @@ def _described(course: Course) -> BookCourse:
 
 @app.command()
 def batch(
-    folder: Annotated[Path, argument("The folder with one file or folder per submission.")],
-    book: Annotated[
-        Path, option("--gradebook", "The gradebook (SQLite).", "FILE"), Writes(sidecars=True)
-    ],
-    listed: Annotated[
-        Path | None, option("--roster", "Students: id, name, e-mail, section.", "FILE.csv")
-    ] = None,
-    same_students: Annotated[
-        bool,
-        option(
-            "--same-students",
-            "The roster has new ids for students whom the gradebook knows: give each the "
-            "roster's id.",
-        ),
-    ] = False,
-    layout: Annotated[
-        str,
-        option(
-            "--layout",
-            "The form of the names, such as 'hw1-{id}_{any}.zip' ({id}, {name}, {email}, "
-            "{time}, {any}), if they have one that is not recognised.",
-            "FORM",
-        ),
-    ] = "",
+    folder: Annotated[Path, argument()],
+    book: Annotated[Path, option("--gradebook FILE"), Writes(sidecars=True)],
+    listed: Annotated[Path | None, option("--roster FILE.csv")] = None,
+    same_students: Annotated[bool, option("--same-students")] = False,
+    layout: Annotated[str, option("--layout FORM")] = "",
     jobs: Jobs = None,
     only: Only = None,
-    limit: Annotated[
-        int | None, option("--limit", "Grade at most this many submissions now.", min=1)
-    ] = None,
+    limit: Annotated[int | None, option("--limit", min=1)] = None,
     device: DeviceOption = "cpu",
     seed: Seed = 0,
     isolation: LevelOption = "auto",
@@ -228,6 +204,16 @@ def batch(
     Run it again after an interruption, or when more submissions arrive: existing results are kept.
     Downloads of platforms, such as Gradescope's, are recognised, and so are clones. Exits 3 if the
     grader failed on a submission.
+
+    Args:
+        folder: The folder with one file or folder per submission.
+        book: The gradebook (SQLite).
+        listed: Students: id, name, e-mail, section.
+        same_students: The roster has new ids for students whom the gradebook knows: give each the
+            roster's id.
+        layout: The form of the names, such as 'hw1-{id}_{any}.zip' ({id}, {name}, {email}, {time},
+            {any}), if they have one that is not recognised.
+        limit: Grade at most this many submissions now.
     """
     course, rules = course_and_rules(
         course_folder, rules_file, book, grades=True, tells_changes=True
@@ -261,9 +247,10 @@ def batch(
             [*assigned.missing, *(student for student, _ in assigned.attempts)],
             roster=students is not None,
         )
-        with display.reading() as show:
-            new = batches.add(opened, assigned.attempts, show, course)
-        _say_notes((*notes, *found.notes, *assigned.notes))
+        with advancing("reading") as advance:
+            new = batches.add(opened, assigned.attempts, advance, course)
+        for one in (*notes, *found.notes, *assigned.notes):
+            note(one)
         print(
             f"{counted(len(assigned.attempts), 'submission')} of "
             f"{counted(len(opened.students.all()), 'student')}, "
@@ -326,15 +313,13 @@ def _count_if_complete(whole: Class, switch: Switch, setup: int) -> None:
         interrupts.stop_if_seen()
         switch.apply(setup, why="batch")
         undo = f"`{switch.undo_command}` reverts that"
-        print(f"grader: the results of both devices count from now on; {undo}", file=sys.stderr)
+        note(f"the results of both devices count from now on; {undo}")
         return
     some = ", ".join(one.student.id for one in left[: texts.SHOWN])
     have = counted(len(left), "student has", "students have")
-    print(
-        f"grader: {have} no result of the new run yet, so the old results "
-        f"count: {some}; run batch again, or give these students their points with "
-        "`grader override`",
-        file=sys.stderr,
+    note(
+        f"{have} no result of the new run yet, so the old results count: {some}; run batch again, "
+        "or give these students their points with `grader override`"
     )
 
 
@@ -374,7 +359,13 @@ def _grade(book: Gradebook, setup: int, executor: Executor, *, limit: int | None
     started = time.monotonic()
     files.kept.append(book.path)
     # A cluster may print its events on stdout.
-    with display.display() as show, redirect_stdout(sys.stderr):
+    with telling() as tell, redirect_stdout(sys.stderr):
+
+        def show(progress: BatchProgress) -> None:
+            while progress.notes:
+                note(progress.notes.pop(0), 500)
+            tell(progress.lines(), progress.done, progress.total)
+
         progress = batches.grade(book, setup, executor, limit=limit, show=show)
     if progress.total:
         took = duration(time.monotonic() - started)
@@ -391,19 +382,17 @@ def _any_fault(book: Gradebook, setup: int) -> bool:
 @app.command()
 def status(
     book: Book,
-    verbose: Annotated[bool, option("--verbose", "List every student.")] = False,
-    since: Annotated[
-        str,
-        option(
-            "--since",
-            "List what was handed in and decided since then instead, like 2026-10-05.",
-            "DAY",
-        ),
-    ] = "",
+    verbose: Annotated[bool, option("--verbose")] = False,
+    since: Annotated[str, option("--since DAY")] = "",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
-    """Count the students in each state, and list those who need attention."""
+    """Count the students in each state, and list those who need attention.
+
+    Args:
+        verbose: List every student.
+        since: List what was handed in and decided since then instead, like 2026-10-05.
+    """
     with class_of(book, course_folder, rules_file) as whole:
         if since:
             zone = whole.rules.time_zone or "UTC"
@@ -438,33 +427,16 @@ def show(
 @app.command()
 def regrade(
     book: Book,
-    apply: Annotated[bool, option("--apply", "Make the new results count.")] = False,
-    undo: Annotated[
-        bool, option("--undo", "Make the results before the last --apply count again.")
-    ] = False,
+    apply: Annotated[bool, option("--apply")] = False,
+    undo: Annotated[bool, option("--undo")] = False,
     jobs: Jobs = None,
     only: Only = None,
-    students: Annotated[
-        list[str] | None,
-        option(
-            "--student",
-            "Only this student; may be repeated. All others keep their results.",
-            "STUDENT",
-        ),
-    ] = None,
-    keep_others: Annotated[
-        bool, option("--keep-others", "With --only: keep the results of all else.")
-    ] = False,
-    all_problems: Annotated[
-        bool, option("--all-problems", "All problems (default: those graded before).")
-    ] = False,
+    students: Annotated[list[str] | None, option("--student STUDENT")] = None,
+    keep_others: Annotated[bool, option("--keep-others")] = False,
+    all_problems: Annotated[bool, option("--all-problems")] = False,
     device: DeviceOption = "cpu",
-    seed: Annotated[
-        int | None, option("--seed", "Another seed (default: the one used before).")
-    ] = None,
-    isolation: Annotated[
-        str | None, option("--isolation", "Another level (default: the one used before).")
-    ] = None,
+    seed: Annotated[int | None, option("--seed")] = None,
+    isolation: Annotated[str | None, option("--isolation")] = None,
     executor: Where = "local",
     address: Address = None,
     by: Who = "",
@@ -474,6 +446,15 @@ def regrade(
     """Grade the stored sources again with today's suite or other options; old results are kept.
 
     No student's grade changes without --apply, which --undo reverts.
+
+    Args:
+        apply: Make the new results count.
+        undo: Make the results before the last --apply count again.
+        students: Only this student; may be repeated. All others keep their results.
+        keep_others: With --only: keep the results of all else.
+        all_problems: All problems (default: those graded before).
+        seed: Another seed (default: the one used before).
+        isolation: Another level (default: the one used before).
     """
     for wrong, why in (
         (apply and undo, "expected either --apply or --undo, found both"),
@@ -601,19 +582,10 @@ def _ids(found: list[Standing]) -> str:
 
 @app.command()
 def diff(
-    book: Annotated[Path, argument("The gradebook, or a result as JSON.", "GRADEBOOK")],
-    new: Annotated[
-        Path | None, argument("A newer result, to compare two results.", "NEW.json")
-    ] = None,
-    exported: Annotated[
-        Path | None,
-        option(
-            "--gradescope",
-            "Scores exported from Gradescope: list the students whose points differ instead.",
-            "FILE.csv",
-        ),
-    ] = None,
-    verbose: Annotated[bool, option("--verbose", "List every change.")] = False,
+    book: Annotated[Path, argument("GRADEBOOK")],
+    new: Annotated[Path | None, argument("NEW.json")] = None,
+    exported: Annotated[Path | None, option("--gradescope FILE.csv")] = None,
+    verbose: Annotated[bool, option("--verbose")] = False,
     device: DeviceOption = "cpu",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
@@ -622,6 +594,12 @@ def diff(
 
     `grader diff OLD.json NEW.json` compares two results of `grader grade --json` instead. With
     --gradescope, the command exits 1 if there is a difference.
+
+    Args:
+        book: The gradebook, or a result as JSON.
+        new: A newer result, to compare two results.
+        exported: Scores exported from Gradescope: list the students whose points differ instead.
+        verbose: List every change.
     """
     if new is not None and exported is not None:
         raise UsageError("diff: expected either --gradescope or NEW.json, found both")
@@ -688,22 +666,19 @@ READ = {name for one in EXPORTS.values() for name, (*_, mark) in one.options.ite
 @to_folders(EXPORTS)
 def export(
     book: Book,
-    csv: Annotated[Path | None, option("--csv", "Everything in one table."), Writes()] = None,
+    csv: Annotated[Path | None, option("--csv"), Writes()] = None,
     *,
     paths: Paths,
-    late_days_file: Annotated[
-        Path | None,
-        option(
-            "--late-days",
-            "The late days of all assignments: replace the rows of this one.",
-            "FILE.csv",
-        ),
-        Writes(),
-    ] = None,
+    late_days_file: Annotated[Path | None, option("--late-days FILE.csv"), Writes()] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
-    """Write the class's points for other programs; a student without a grade gets an empty cell."""
+    """Write the class's points for other programs; a student without a grade gets an empty cell.
+
+    Args:
+        csv: Everything in one table.
+        late_days_file: The late days of all assignments: replace the rows of this one.
+    """
     outs = [csv, late_days_file, *(path for name, path in paths.items() if name not in READ)]
     if not any([*outs, *paths.values()]):
         *most, last = [one.name for one in parameters_of(export) if one.writes]
@@ -719,18 +694,14 @@ def export(
             table = tables.late_days_table(known, whole.rules.title, found)
             files.write(late_days_file, table.encode())
         for one in EXPORTS.values():
-            _say_notes(one.write(whole, found, {name: paths[name] for name in one.options}))
+            for said in one.write(whole, found, {name: paths[name] for name in one.options}):
+                note(said)
         for name, kind in FORMATS.items():
             if kind.folder and (folder := paths[name]):
                 _export_reports(whole, found, folder, kind)
     for written in dict.fromkeys(outs):
         if written:
             files.say(f"wrote {written}\n", needed=False)
-
-
-def _say_notes(notes: Iterable[str]) -> None:
-    for note in notes:
-        print(f"grader: {note}", file=sys.stderr)
 
 
 def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind: Format) -> None:

@@ -64,8 +64,7 @@ def command_line(first: str = "") -> "App":
     from grader.commands.options import app
 
     if first not in {one.callback.__name__ for one in app.registered_commands if one.callback}:
-        from grader.commands import classes, deciding, students  # noqa: F401, I001
-        from grader.commands import feedback, analysis  # noqa: F401
+        from grader.commands import classes, deciding, analysis  # noqa: F401, I001
 
         removable.modules("grader.commands.more")
     return app

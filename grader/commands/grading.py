@@ -62,24 +62,15 @@ from kit.text import counted, one_line
 @app.command()
 @reports.to_files
 def grade(
-    submission: Annotated[
-        Path,
-        argument("A folder, .zip or .tar.gz that holds assignment/; or one module or notebook."),
-    ],
+    submission: Annotated[Path, argument()],
     only: Only = None,
     device: DeviceOption = "cpu",
     seed: Seed = 0,
     *,
     paths: reports.Paths,
     isolation: LevelOption = "auto",
-    seconds: Annotated[
-        float | None,
-        option("--seconds", "Time limit for all tests together (default: the course's).", min=1),
-    ] = None,
-    memory: Annotated[
-        int | None,
-        option("--memory-mib", "Memory limit of each test (default: the course's).", min=1),
-    ] = None,
+    seconds: Annotated[float | None, option("--seconds", min=1)] = None,
+    memory: Annotated[int | None, option("--memory-mib", min=1)] = None,
     annotations: Annotations = False,
     verbose: Verbose = False,
     folder: Folder = None,
@@ -87,6 +78,11 @@ def grade(
     """Grade one submission and print its report.
 
     Exits 0 whatever the score is, and 3 if the grader itself failed.
+
+    Args:
+        submission: A folder, .zip or .tar.gz that holds assignment/; or one module or notebook.
+        seconds: Time limit for all tests together (default: the course's).
+        memory: Memory limit of each test (default: the course's).
     """
     with SubmissionReader() as reader:  # starts while the course is loaded
         course = courses.load(folder).limited(seconds=seconds, memory_mib=memory)
@@ -120,8 +116,8 @@ def grade(
 @app.command()
 @reports.to_files
 def merge(
-    one: Annotated[Path, argument("The result of `grade --device cpu --json`.", "CPU.json")],
-    other: Annotated[Path, argument("The result of `grade --device cuda --json`.", "GPU.json")],
+    one: Annotated[Path, argument("CPU.json")],
+    other: Annotated[Path, argument("GPU.json")],
     paths: reports.Paths,
     verbose: Verbose = False,
     folder: Folder = None,
@@ -129,6 +125,10 @@ def merge(
     """Combine a CPU run and a CUDA run of one submission into one result, and print its report.
 
     Exits with the same codes as grade.
+
+    Args:
+        one: The result of `grade --device cpu --json`.
+        other: The result of `grade --device cuda --json`.
     """
     course = courses.load(folder)
     rules = policies.load(course.policy)
@@ -140,10 +140,15 @@ def merge(
 
 @app.command()
 def new(
-    folder: Annotated[Path, argument("The folder to write."), Writes(suffix="py")],
-    plain: Annotated[bool, option("--plain", "A course in plain Python, for any subject.")] = False,
+    folder: Annotated[Path, argument(), Writes(suffix="py")],
+    plain: Annotated[bool, option("--plain")] = False,
 ) -> None:
-    """Start a course of your own: a small, complete one, to be changed step by step."""
+    """Start a course of your own: a small, complete one, to be changed step by step.
+
+    Args:
+        folder: The folder to write.
+        plain: A course in plain Python, for any subject.
+    """
     written = new_course.write(folder, plain=plain)
     files.say(
         f"{folder}: {counted(len(written), 'file')} of a course\n"
@@ -154,12 +159,14 @@ def new(
 
 @app.command()
 def stubs(
-    check: Annotated[
-        bool, option("--check", "Write nothing; exit 1 if a stub differs from its reference.")
-    ] = False,
+    check: Annotated[bool, option("--check")] = False,
     folder: Folder = None,
 ) -> None:
-    """Write assignment/ from the reference solutions."""
+    """Write assignment/ from the reference solutions.
+
+    Args:
+        check: Write nothing; exit 1 if a stub differs from its reference.
+    """
     course = courses.load(folder)
     if not check:
         for path in stub_files.write(course):
@@ -179,46 +186,14 @@ def stubs(
 def validate(
     only: Only = None,
     device: DeviceOption = "cpu",
-    seeds: Annotated[
-        int,
-        option("--seeds", "Number of seeds that the reference and the variants must pass.", min=1),
-    ] = 1,
-    with_mutants: Annotated[
-        bool, option("--mutants", "Also try automatic mutants of the reference (takes minutes).")
-    ] = False,
-    quick: Annotated[
-        bool,
-        option(
-            "--quick",
-            "Try only every twelfth known mistake and every fourth variant, without a matrix.",
-        ),
-    ] = False,
-    draft: Annotated[
-        bool,
-        option(
-            "--draft", "Skip the sandbox: twice as fast. Use it to write tests, not to prove them."
-        ),
-    ] = False,
-    prices: Annotated[
-        bool, option("--prices", "Only show what tests and known mistakes cost, by class of harm.")
-    ] = False,
-    light: Annotated[
-        bool,
-        option("--light", "Only what costs the author nothing: no known mistakes, no reasons."),
-    ] = False,
-    digests: Annotated[
-        bool,
-        option(
-            "--digests",
-            "Only write into known mistakes which text of its stub each one contradicts.",
-        ),
-    ] = False,
-    jobs: Annotated[
-        int | None, option("--jobs", "Number of processes (default: one per processor).", min=1)
-    ] = None,
-    matrix: Annotated[
-        Path | None, option("--matrix", "Write the matrix: .json or .md.", "FILE"), Writes()
-    ] = None,
+    seeds: Annotated[int, option("--seeds", min=1)] = 1,
+    with_mutants: Annotated[bool, option("--mutants")] = False,
+    quick: Annotated[bool, option("--quick")] = False,
+    draft: Annotated[bool, option("--draft")] = False,
+    prices: Annotated[bool, option("--prices")] = False,
+    light: Annotated[bool, option("--light")] = False,
+    jobs: Annotated[int | None, option("--jobs", min=1)] = None,
+    matrix: Annotated[Path | None, option("--matrix FILE"), Writes()] = None,
     folder: Folder = None,
 ) -> None:
     """Prove that the hidden tests can be trusted; exit 1 if any requirement is not met.
@@ -226,6 +201,16 @@ def validate(
     The reference and every variant get full marks, stubs get none, every known mistake is caught,
     and every test catches something. Only the tests for one device are run. With --device cuda, the
     tests of CPU problems have to catch only the mistakes that no test on a CPU can detect.
+
+    Args:
+        seeds: Number of seeds that the reference and the variants must pass.
+        with_mutants: Also try automatic mutants of the reference (takes minutes).
+        quick: Try only every twelfth known mistake and every fourth variant, without a matrix.
+        draft: Skip the sandbox: twice as fast. Use it to write tests, not to prove them.
+        prices: Only show what tests and known mistakes cost, by class of harm.
+        light: Only what costs the author nothing: no known mistakes, no reasons.
+        jobs: Number of processes (default: one per processor).
+        matrix: Write the matrix: .json or .md.
     """
     course = courses.load(folder)
     problems = chosen(course, only)
@@ -242,10 +227,6 @@ def validate(
     from grader.proof import validate as proof
     from grader.sandbox.pool import usual_jobs
 
-    if digests:
-        wrote = proof.write_digests(course, problems)
-        files.say("".join(f"wrote {path}\n" for path in wrote) or "all digests are there\n")
-        return
     how = proof.How(device=device, seeds=seeds, mutants=with_mutants, quick=quick, draft=draft)
     how = replace(how, light=light, only_prices=prices)
     jobs = jobs or usual_jobs()
@@ -281,37 +262,29 @@ def _proof_in_words(found: Matrix, *, in_detail: bool, prices: bool) -> str:
     text = f"{table.get()}{matrix_report.summary(found)}\n"
     if found.is_light:
         return f"{text}{matrix_report.survivors(found)}"
-    if not in_detail:
-        return text
-    return f"{text}{matrix_report.needless(found)}{matrix_report.sentences(found)}"
+    return f"{text}{matrix_report.needless(found)}" if in_detail else text
 
 
 @app.command()
 def release(
-    kind: Annotated[
-        str,
-        argument(
-            "student: stubs, public tests, probes, handout. gradescope: the autograder, "
-            "including everything that is secret.",
-            "student|gradescope",
-        ),
-    ],
-    out: Annotated[Path, argument("The zip to write.", "OUT.zip"), Writes()],
-    handout: Annotated[
-        Path | None,
-        typer.Option(help="The built handout (default: handout/build, from `make handout`)."),
-    ] = None,
-    index_url: Annotated[
-        str, option("--index-url", "gradescope: an extra package index, such as torch's for CPUs.")
-    ] = "",
-    wheels: Annotated[
-        Path | None, option("--wheels", "gradescope: a folder of wheels for an offline install.")
-    ] = None,
+    kind: Annotated[str, argument("student|gradescope")],
+    out: Annotated[Path, argument("OUT.zip"), Writes()],
+    handout: Annotated[Path | None, option("--handout")] = None,
+    index_url: Annotated[str, option("--index-url")] = "",
+    wheels: Annotated[Path | None, option("--wheels")] = None,
     folder: Folder = None,
 ) -> None:
     """Write a release bundle; the same input files always give the same bytes.
 
     Exits 1 and writes nothing if the student bundle would contain a secret line.
+
+    Args:
+        kind: student: stubs, public tests, probes, handout. gradescope: the autograder, including
+            everything that is secret.
+        out: The zip to write.
+        handout: The built handout (default: handout/build, from `make handout`).
+        index_url: gradescope: an extra package index, such as torch's for CPUs.
+        wheels: gradescope: a folder of wheels for an offline install.
     """
     one_of("release", kind, "student", "gradescope")
     if kind == "student" and (wheels or index_url):
@@ -350,7 +323,7 @@ def release(
 
 @app.command()
 def autograde(
-    home: Annotated[Path | None, argument("The run's folder (default: the platform's).")] = None,
+    home: Annotated[Path | None, argument()] = None,
     platform: Annotated[
         str,
         option(
@@ -363,6 +336,9 @@ def autograde(
     """Grade the submission in a container of a platform, such as Gradescope's.
 
     Always writes the platform's result; if the grader fails, the result has no points.
+
+    Args:
+        home: The run's folder (default: the platform's).
     """
     course = courses.load(folder)
     where = PLATFORMS[one_of("--platform", platform, *PLATFORMS)]
@@ -371,14 +347,15 @@ def autograde(
 
 @app.command()
 def isolation(
-    device: Annotated[
-        str, option("--device", "cuda: also with this machine's GPU, which is used once.")
-    ] = "cpu",
+    device: Annotated[str, option("--device")] = "cpu",
     folder: Folder = None,
 ) -> None:
     """List the isolation levels that work on this machine, and what each was shown to guarantee.
 
     Exits 3 if no level works.
+
+    Args:
+        device: cuda: also with this machine's GPU, which is used once.
     """
     one_of("--device", device, "cpu", "cuda")
     course = courses.load(folder)

@@ -1,5 +1,6 @@
 """The options that several commands share, and what their values mean."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,15 +16,18 @@ from grader.course.courses import Course, Problem
 from grader.sandbox import gpus, levels
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
+from kit.text import one_line
 
 Choice = TypeVar("Choice", bound=str)
 
 
-def option(name: str, text: str, metavar: str | None = None, **more: Any) -> Any:
-    return typer.Option(name, help=text, metavar=metavar, **more)
+def option(name: str, text: str = "", **more: Any) -> Any:
+    """An option, such as `--roster FILE.csv`, and its help unless a docstring has it; see `App`."""
+    flag, _, metavar = name.partition(" ")
+    return typer.Option(flag, help=text, metavar=metavar or None, **more)
 
 
-def argument(text: str, metavar: str | None = None, **more: Any) -> Any:
+def argument(metavar: str | None = None, text: str = "", **more: Any) -> Any:
     return typer.Argument(help=text, metavar=metavar, **more)
 
 
@@ -35,9 +39,7 @@ app = App(
     pretty_exceptions_enable=False,
 )
 
-Only = Annotated[
-    list[str] | None, option("--only", "Only this problem; may be repeated.", "PROBLEM")
-]
+Only = Annotated[list[str] | None, option("--only PROBLEM", "Only this problem; may be repeated.")]
 Seed = Annotated[int, option("--seed", "Seed of the tests' random inputs.")]
 LevelOption = Annotated[
     str,
@@ -64,9 +66,8 @@ def _course_of_all(context: typer.Context, folder: Path | None) -> Path | None:
 Folder = Annotated[
     Path | None,
     option(
-        "--course",
+        "--course FOLDER",
         "The folder of another course (default: the course that comes with the grader).",
-        "FOLDER",
         callback=_course_of_all,
     ),
 ]
@@ -84,7 +85,7 @@ Annotations = Annotated[
 def _options_of_all_commands(
     context: typer.Context,
     course_folder: Annotated[
-        Path | None, option("--course", "The course, for any command.", "FOLDER")
+        Path | None, option("--course FOLDER", "The course, for any command.")
     ] = None,
     version: Annotated[bool, option("--version", "Print the version.")] = False,
 ) -> None:
@@ -94,6 +95,11 @@ def _options_of_all_commands(
         raise typer.Exit
     if context.invoked_subcommand is None:
         raise UsageError("expected a command, got none; `grader --help` lists them")
+
+
+def note(text: str, longest: int = 2_000) -> None:
+    """Tell a person something about what a command does, in a line on stderr."""
+    print(f"grader: {one_line(text, longest)}", file=sys.stderr)
 
 
 def chosen(course: Course, only: list[str] | None, option: str = "--only") -> list[Problem]:

@@ -55,16 +55,28 @@ class Parameter:
         return kind if least is None else f"{kind} of at least {least:g}"
 
 
-def parameters_of(function: Callable[..., object]) -> list[Parameter]:
+def documented(function: Callable[..., object]) -> tuple[str, dict[str, str]]:
+    """A command's help, and that of its parameters, from the docstring."""
+    text, _, arguments = (inspect.getdoc(function) or "").partition("\n\nArgs:\n")
+    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE)
+    return text, {name: " ".join(said.split()) for name, said in found}
+
+
+def parameters_of(
+    function: Callable[..., object], texts: Mapping[str, str] | None = None
+) -> list[Parameter]:
+    """The parameters of a command; those in `texts` get this help."""
     return [
-        _described(key, parameter.annotation)
+        _described(key, parameter.annotation, (texts or {}).get(key, ""))
         for key, parameter in inspect.signature(function).parameters.items()
     ]
 
 
-def _described(key: str, annotation: Any) -> Parameter:
+def _described(key: str, annotation: Any, text: str) -> Parameter:
     kind, *marks = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
     of_typer = next((mark for mark in marks if isinstance(mark, OptionInfo | ArgumentInfo)), None)
+    if of_typer is not None and text:
+        of_typer.help = text
     options: tuple[str, ...] = ()
     if isinstance(of_typer, OptionInfo):
         # In an annotation, Typer keeps the first name of an option in `default`.

@@ -71,7 +71,7 @@ def _with_options(command: Command, offered: Mapping[str, Option]) -> Command:
             one.replace(
                 name=keys[name],
                 default=None,
-                annotation=Annotated[Path | None, option(f"--{name}", text, named), mark],
+                annotation=Annotated[Path | None, option(f"--{name} {named}", text), mark],
             )
             for name, (text, named, mark) in offered.items()
         ]  # fmt: skip

@@ -393,8 +393,7 @@ def load(root: Path | None = None) -> Course:
 
     Raises:
         UsageError: There is no course in `root`.
-        CourseFault: Its problems.toml is wrong, it was written for an earlier version, or the
-            course that comes with the grader is gone.
+        CourseFault: Its problems.toml is wrong, or the course that comes with the grader is gone.
     """
     folder = _own_root() if root is None else root.absolute()
     path = folder / "assignment" / "problems.toml"
@@ -413,12 +412,6 @@ def load(root: Path | None = None) -> Course:
     )
     if isinstance(listed, problems.Wrong):
         raise CourseFault(f"{path}:{listed.line}: {listed.text}")
-    if (old := folder / "tests" / "expect.py").is_file():
-        raise CourseFault(
-            f"{old} belongs to a course of an earlier version; now the grader brings `expect` "
-            "along: delete the file, and write `from kit import expect` in the tests "
-            "(CHANGELOG.md says what else has moved)"
-        )
     try:
         return Course(
             root=folder,

@@ -6,7 +6,7 @@ change the hash of the suite. Without the file nothing is late, and the latest a
 
 import math
 import re
-import tomllib
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, get_args
@@ -102,8 +102,10 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return max(usual, extension)
 
     def local(self, at: datetime) -> datetime:
-        """The same time in the course's zone; without one, as it is."""
-        return at.astimezone(ZoneInfo(self.time_zone)) if self.time_zone else at
+        """The same time in the course's zone; without one, or beyond Python's years, as it is."""
+        with suppress(OverflowError):
+            return at.astimezone(ZoneInfo(self.time_zone)) if self.time_zone else at
+        return at
 
     def days_begun(self, submitted_at: datetime | None, deadline: datetime | None) -> int:
         """The days that have begun since the deadline; 0 in the grace period."""
@@ -150,8 +152,8 @@ def load(path: Path, *, needed: bool = False) -> Policy:
     try:
         if not needed and not path.exists():
             return Policy()
-        listed = tomllib.loads(files.read(path, most=MOST_BYTES).decode())
-    except (ValueError, RecursionError) as e:
+        listed = files.toml_of(files.read(path, most=MOST_BYTES).decode())
+    except ValueError as e:
         raise UsageError(f"{path} is not TOML: {e}") from None
     if unknown := sorted(listed.keys() - {"policy"}):
         is_table = isinstance(listed[unknown[0]], dict)
@@ -159,7 +161,8 @@ def load(path: Path, *, needed: bool = False) -> Policy:
         raise UsageError(f"{path}: expected only the table [policy], found {one_line(found, 100)}")
     rules = listed.get("policy", {})
     if not isinstance(rules, dict):
-        raise UsageError(f"{path}: expected the table [policy], found policy = {rules!r}")
+        found = one_line(repr(rules), 100)
+        raise UsageError(f"{path}: expected the table [policy], found policy = {found}")
     _check_keys(path, "policy", rules, Policy)
     for name, kind in _tables().items():
         if isinstance(inner := rules.get(name), dict):
@@ -292,6 +295,7 @@ def _the_deadline(path: Path, section: str) -> str:
 
 def _in_zone(naive: datetime, zone: ZoneInfo, what: str) -> datetime:
     """A clock time in a zone, which must exist there once."""
+    _check_year(naive, what)
     found = naive.replace(tzinfo=zone)
     changes = found.utcoffset() != found.replace(fold=1).utcoffset()
     if changes:
@@ -385,6 +389,11 @@ def _check_time(found: datetime, what: str) -> None:
             f"{what} has no time zone: add its offset, as in {found.isoformat()}-07:00 for Los "
             "Angeles in summer, or Z for UTC, or write time_zone into the policy"
         )
+    _check_year(found, what)
+
+
+def _check_year(found: datetime, what: str) -> None:
+    """A time at the end of the years that Python knows cannot be moved to another zone."""
     if not 2000 <= found.year < 3000:
         raise UsageError(f"{what} is in the year {found.year}; expected 2000 or later")
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from grader.base import files
 from grader.base.errors import did_you_mean
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -42,8 +43,8 @@ def load(text: str, limits: Mapping[str, type]) -> dict[str, Any] | Wrong:
         limits: The keys of [limits] with their types, int or float.
     """
     try:
-        listed = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as e:
+        listed = files.toml_of(text)
+    except ValueError as e:
         said, _, place = str(e).partition(" (at ")
         line = re.search(r"line (\d+)", place)
         return Wrong(int(line[1]) if line else text.count("\n") + 1, f"this is not TOML: {said}")

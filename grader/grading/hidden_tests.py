@@ -18,7 +18,6 @@ from _pytest.config import _prepareconfig
 
 from grader.base.errors import GraderFault
 from grader.course.courses import Course
-from grader.wire import shortcuts
 
 # Slow pytest plugins that a grade does not need, and two that would change this process for good.
 OF_NO_USE = (
@@ -41,21 +40,7 @@ class Runs(Protocol):
     is_enough: bool
 
 
-class FilesRead:
-    """Notes the files of tests that pytest cannot read."""
-
-    def __init__(self) -> None:
-        # For each file that cannot be read, its name and the reason.
-        self.unreadable: list[tuple[str, str]] = []
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Record a test file that cannot be read; pytest calls this."""
-        if report.failed:
-            reason = (report.longreprtext.strip().splitlines() or [""])[-1]
-            self.unreadable.append((report.nodeid, reason))
-
-
-class HiddenTests(FilesRead):
+class HiddenTests:
     """The collected tests of some files.
 
     Args:
@@ -67,7 +52,8 @@ class HiddenTests(FilesRead):
     """
 
     def __init__(self, root: Path, files: list[str]) -> None:
-        super().__init__()
+        # For each file that cannot be read, its name and the reason.
+        self.unreadable: list[tuple[str, str]] = []
         with _faults("pytest cannot start with this course"):
             self._config = _prepareconfig(_words(root, files), [self])
             # Nobody reads tracebacks here, and they take longer than most tests.
@@ -82,6 +68,12 @@ class HiddenTests(FilesRead):
                 raise
         # The tests, in the order in which they run.
         self.items: list[pytest.Item] = self._session.items
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Record a test file that cannot be read; pytest calls this."""
+        if report.failed:
+            reason = (report.longreprtext.strip().splitlines() or [""])[-1]
+            self.unreadable.append((report.nodeid, reason))
 
     def run(self, items: list[pytest.Item], plugin: Runs, seed: int) -> None:
         """Run some of the tests.
@@ -128,75 +120,6 @@ class HiddenTests(FilesRead):
         self._config._ensure_unconfigure()
 
 
-class PlainTests(FilesRead):
-    """The same by pytest's documented interface alone, which collects the tests for every run.
-
-    It is used while the device "collection" is off; see `grader.wire.shortcuts`.
-    """
-
-    def __init__(self, root: Path, files: list[str]) -> None:
-        super().__init__()
-        self._arguments = _words(root, files)
-        self._place = os.getcwd()
-        self.items: list[pytest.Item] = []
-        self._error: BaseException | None = None
-        self._main(["--collect-only"], "pytest cannot start with this course", [])
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Record the tests; pytest calls this."""
-        self.items = self.items or session.items
-
-    def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
-        """Record what stopped pytest; pytest calls this."""
-        self._error = excinfo.value
-        return True  # nothing is printed
-
-    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Record an interrupt; pytest calls this, also when a run is enough."""
-        if not isinstance(excinfo.value, pytest.Session.Interrupted):
-            self._error = excinfo.value
-
-    def run(self, items: list[pytest.Item], plugin: Runs, seed: int) -> None:
-        """Run some of the tests; see `HiddenTests.run`."""
-        wanted = {item.nodeid: number for number, item in enumerate(items)}
-        stopped = "pytest stopped before the tests were done"
-        self._main(["--seed", str(seed)], stopped, [_Chosen(wanted, plugin), plugin])
-
-    def _main(self, words: list[str], stopped: str, plugins: list[object]) -> None:
-        self._error = None
-        before = self.unreadable.copy()
-        code = pytest.main([*self._arguments, *words], [self, *plugins])
-        self.unreadable = before or self.unreadable
-        os.chdir(self._place)
-        if isinstance(self._error, KeyboardInterrupt):
-            raise self._error
-        with _faults(stopped):
-            if self._error is not None:
-                raise self._error
-            if code == pytest.ExitCode.USAGE_ERROR:
-                raise RuntimeError("it refused its options")
-
-    def close(self) -> None:
-        """Nothing: each run ends with its own pytest."""
-
-
-class _Chosen:
-    """A pytest plugin that keeps some tests, in their order, and stops a run that is enough."""
-
-    def __init__(self, wanted: dict[str, int], plugin: Runs) -> None:
-        self._wanted, self._plugin = wanted, plugin
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keep the wanted tests; pytest calls this."""
-        kept = [item for item in items if item.nodeid in self._wanted]
-        items[:] = sorted(kept, key=lambda item: self._wanted[item.nodeid])
-
-    def pytest_runtest_logfinish(self) -> None:
-        """Look whether the run is enough; pytest calls this after each test."""
-        if self._plugin.is_enough:
-            raise pytest.Session.Interrupted("enough")
-
-
 def _words(root: Path, files: list[str]) -> list[str]:
     """The command line of pytest.
 
@@ -211,11 +134,10 @@ def _words(root: Path, files: list[str]) -> list[str]:
     return [*options, *files]
 
 
-Collected = HiddenTests | PlainTests
 _collected: tuple[object, HiddenTests] | None = None
 
 
-def collected(course: Course, files: list[str], suite_sha256: str) -> Collected:
+def collected(course: Course, files: list[str], suite_sha256: str) -> HiddenTests:
     """The hidden tests in these files, which are those of the last grade if nothing has changed.
 
     Args:
@@ -225,8 +147,6 @@ def collected(course: Course, files: list[str], suite_sha256: str) -> Collected:
         GraderFault: pytest cannot start with this course.
     """
     global _collected
-    if shortcuts.is_off("collection"):
-        return PlainTests(course.root, files)
     key = (course.root, tuple(files), suite_sha256)
     if _collected is None or _collected[0] != key:
         forget()

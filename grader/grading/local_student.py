@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.base import temporary
-from grader.base.errors import NotAttempted, StudentFault, TimedOut, raised
+from grader.base.errors import NotAttempted, Raised, StudentFault, TimedOut
 from grader.base.judging_time import ending_after
 from grader.course.courses import Limits
 from grader.grading.undo_settings import restored
@@ -178,7 +178,7 @@ def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any
         kinds = [t.__name__ for t in type(e).__mro__ if t.__module__ == "builtins"]
         if is_a_stub(kinds, _line_of(e)):
             raise NotAttempted(str(e)) from None
-        raise raised(kinds, type(e).__name__, str(e), None) from None
+        raise Raised(kinds, type(e).__name__, str(e), None) from None
     try:
         reply = as_data(value)
     except protocol.ProtocolError as e:

@@ -1,12 +1,10 @@
 """Find the known mistake that explains a problem's failures, by testing our wrong solutions.
 
 A test calls the student's code until one of the answers is wrong. A wrong solution explains that
-failure if it gives the same answers to the same calls and fails with the same message. A mistake is
-reported if it explains everything observed about a function, and about the functions that it
-changes itself: if the student's code failed a test, the wrong solution fails it in the same way,
-and if the code passed, the wrong solution passes too.
-Real code has several mistakes. So a mistake that explains no whole function is still reported for
-each test that it explains, and two together for tests that fail in this way only with both.
+failure if it gives the same answers to the same calls and fails with the same message. Real code
+has several mistakes, so a mistake is reported for each test that it explains, if it passes all
+tests that the student's code passed. Of several that explain a test, those that explain most tests
+count; two together count for tests that fail in this way only with both.
 An exception is evidence if its text is the same, too, as that of one raised by a library.
 If two mistakes explain it, the report names both; if more do, it names none. Repeating a test with
 a wrong solution is called a rehearsal. It runs in the trusted process, on our own solutions; it
@@ -18,7 +16,7 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -29,7 +27,7 @@ from grader.base.errors import CourseFault, Raised, StudentFault
 from grader.course.courses import Course, Problem
 from grader.grading import garbage, local_student
 from grader.grading.same_answers import elements, has_numbers, same
-from grader.grading.undo_settings import restored
+from grader.grading.undo_settings import restored, silenced
 from grader.sandbox.replies import Probe
 from grader.solutions import mistakes
 from grader.solutions.mistakes import Mistake
@@ -185,84 +183,30 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
     if not solutions:
         return {}
     passed = [case for case in cases if case.failure is None and case.can_be_rehearsed]
-    reference = course.reference_of(problem)
     with _undisturbed():
-        found, are_vague = _by_function(problem, reference, solutions, failed, passed)
-        found |= _following(reference, solutions, failed, found)
-        left = [c for c in failed if c.test not in found and c.function not in are_vague]
-        if left:
-            found |= _by_test(problem, reference, solutions, failed, left, passed)
-    return found
-
-
-def _by_function(
-    problem: Problem, reference: str, solutions: list[Wrong], failed: list[Case], passed: list[Case]
-) -> tuple[dict[Any, Mistake], set[str]]:
-    """The mistakes that explain everything about a function; the functions that many explain."""
-    found: dict[Any, Mistake] = {}
-    are_vague = set[str]()
-    for function in dict.fromkeys(c.function for c in failed if c.function in problem.functions):
-        # a failure whose function is unknown may belong to this function too.
-        of_function = [case for case in failed if case.function in (function, "")]
-        if not of_function[0].tells:
-            continue
-        agreeing = [
-            mistake
-            for mistake, package in solutions
-            if mistake.reaches([function], reference)
-            and _explains(package, of_function, passed)
-            # a mistake in a function that this one calls shows in that function's tests, too.
-            and all(
-                _likeness(package, [case])
-                for case in failed
-                if case not in of_function and mistake.is_in(case.function, reference)
-            )
-        ]
-        if 1 <= len(agreeing) <= MOST_NAMED:
-            found |= {case.test: _either(agreeing) for case in of_function}
-        elif agreeing:
-            are_vague.add(function)
-    return found, are_vague
-
-
-def _following(
-    reference: str, solutions: list[Wrong], failed: list[Case], found: dict[Any, Mistake]
-) -> dict[Any, Mistake]:
-    """The mistakes named for a function that also fail the tests of those that call it.
-
-    Alone, such a test may say too little, as one of a bool does.
-    """
-    tests = {c.test: [o for o in failed if o.test is c.test] for c in failed if c.test not in found}
-    return {
-        test: mistake
-        for mistake, package in solutions
-        if mistake in found.values()
-        for test, runs in tests.items()
-        if all(case.function and mistake.reaches([case.function], reference) for case in runs)
-        and _likeness(package, runs)
-    }
+        # The usual case, and the quickest: one mistake, which explains everything.
+        whole = [mistake for mistake, package in solutions if _explains(package, failed, passed)]
+        if whole:
+            either = [_either(whole)] if len(whole) <= MOST_NAMED else []
+            return {case.test: mistake for case in failed for mistake in either}
+        return _by_test(problem, course.reference_of(problem), solutions, failed, passed)
 
 
 def _by_test(
-    problem: Problem,
-    reference: str,
-    solutions: list[Wrong],
-    failed: list[Case],
-    left: list[Case],
-    passed: list[Case],
+    problem: Problem, reference: str, solutions: list[Wrong], failed: list[Case], passed: list[Case]
 ) -> dict[Any, Mistake]:
-    """The mistakes of code with several: each explains whole tests, and fails no passed test.
+    """The mistakes that explain each test: each explains whole tests, and fails no passed test.
 
     For tests that no mistake explains alone, try two together.
     """
-    tests = {case.test: [c for c in failed if c.test is case.test] for case in left}
-    explains: dict[str, list[Any]] = {}
+    tests = {case.test: [c for c in failed if c.test is case.test] for case in failed}
+    explains: dict[str, dict[Any, int]] = {}  # how alike, for each test that a mistake explains
     unlike: dict[str, set[Any]] = {}  # the tests that a mistake fails in another way
     by_name = {mistake.name: mistake for mistake, _ in solutions}
     for mistake, package in solutions:
         likeness = {test: _likeness(package, runs) for test, runs in tests.items()}
         if TELLING in likeness.values() and _passes_all(package, passed):
-            explains[mistake.name] = [test for test in tests if likeness[test]]
+            explains[mistake.name] = {test: alike for test, alike in likeness.items() if alike}
             others = [test for test in tests if not likeness[test]]
             unlike[mistake.name] = {t for t in others if not _passes_all(package, tests[t])}
     # A test that no single mistake explains has two, so its failure contradicts neither.
@@ -273,7 +217,7 @@ def _by_test(
         for test in tests
         if (named := _named(test, explains, ranks))
     }
-    rest = [case for test in tests if test not in found for case in tests[test]]
+    rest = [case for test in tests if test not in known for case in tests[test]]
     if rest and rest[0].tells:
         pairs = _pairs(problem, reference, solutions, set(explains), rest, passed)
         if pairs and (both := _both(pairs)):
@@ -282,16 +226,28 @@ def _by_test(
 
 
 def _named(
-    test: Any, explains: dict[str, list[Any]], ranks: dict[str, tuple[int, int]]
+    test: Any, explains: dict[str, dict[Any, int]], ranks: dict[str, tuple[int, int]]
 ) -> list[str]:
     """The mistakes that explain a test, and of these the best ones; none if too many.
 
     The best ones explain most tests, and contradict the fewest that another mistake explains.
+    Code has either of two rivals, whichever of them explains this test.
     """
     alike = [name for name, explained_ in explains.items() if test in explained_]
     best = max((ranks[name] for name in alike), default=None)
-    named = [name for name in alike if ranks[name] == best]
+    named = [
+        name
+        for name in explains
+        if (name in alike and ranks[name] == best)
+        or any(ranks[one] == best and _are_rivals(explains[one], explains[name]) for one in alike)
+    ]
     return named if len(named) <= MOST_NAMED else []
+
+
+def _are_rivals(first: dict[Any, int], second: dict[Any, int]) -> bool:
+    """Whether two mistakes explain a test by the same numbers, and each also another test."""
+    shared = [test for test in first if first[test] == second.get(test) == TELLING]
+    return bool(shared) and bool(first.keys() - second) and bool(second.keys() - first)
 
 
 def _pairs(
@@ -467,7 +423,7 @@ def _undisturbed() -> Iterator[None]:
     """Restore generators, working folder and torch settings at the end of the block.
 
     Inside the block, os.fork, os.kill and os._exit raise an exception, because torch may have
-    threads. What the wrong solutions print is discarded: stdout may be a report.
+    threads. What the wrong solutions print is discarded, too: stdout may be a report.
     """
 
     def no_process(*arguments: Any) -> Any:
@@ -481,9 +437,7 @@ def _undisturbed() -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(restored())
             stack.enter_context(keeping_generators())
-            nowhere = stack.enter_context(open(os.devnull, "w"))
-            stack.enter_context(redirect_stdout(nowhere))
-            stack.enter_context(redirect_stderr(nowhere))
+            stack.enter_context(silenced())
             os.chdir(stack.enter_context(temporary.TemporaryFolder()))
             try:
                 yield

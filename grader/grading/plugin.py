@@ -13,7 +13,7 @@ from grader.base.judging_time import JudgingTime
 from grader.course.courses import problem_of_file
 from grader.grading.blame import answer_at_fault, is_unexpected
 from grader.grading.gpu_health import GpuHealth
-from grader.grading.hidden_tests import Collected
+from grader.grading.hidden_tests import HiddenTests
 from grader.grading.job import Job
 from grader.grading.outcomes import Outcomes, TestFunction
 from grader.grading.recorded_cases import Cases, arguments_of, repetition
@@ -29,7 +29,7 @@ NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}
 
 
 def run_tests(
-    job: Job, tests: Collected, outcomes: Outcomes, checked: Checked, health: GpuHealth
+    job: Job, tests: HiddenTests, outcomes: Outcomes, checked: Checked, health: GpuHealth
 ) -> None:
     """Run the hidden tests with pytest in this process, and record how each of them ended.
 

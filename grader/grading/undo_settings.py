@@ -1,9 +1,10 @@
 """Settings of this process that our own solutions may change when a probe calls them here."""
 
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from typing import Any
 
@@ -107,6 +108,13 @@ def restored() -> Iterator[None]:
     with ExitStack() as stack:  # which restores the others even if one cannot be restored
         for get, put in _settings():
             stack.callback(_restore, get, put, get())
+        yield
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Discard what our own solutions print inside the block: it is no output of the grader."""
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         yield
 
 

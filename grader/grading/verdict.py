@@ -47,8 +47,9 @@ def verdict_on(
         where = error.where or ""
         about = where.rpartition(" in ")[2] if " in " in where else asked
         facts = [*_place(error), *_importable(error, packages)]
-        hint = worth_a_look(error.text) if isinstance(error, Raised) else ""
-        return _with_rule(error, error.status, _happened(error), about, facts, rule, hint or None)
+        said = f"{error.type_name}: {error.text}" if isinstance(error, Raised) else ""
+        hint = worth_a_look(said) or None
+        return _with_rule(error, error.status, _happened(error), about, facts, rule, hint)
     return our_fault(test, origin(error))
 
 
@@ -103,7 +104,7 @@ def _happened(fault: StudentFault) -> str:
     """A fault in the student's code, in one line."""
     if fault.status is Status.NOT_ATTEMPTED:
         return "not attempted"
-    what = printable(plain(fault.text), MAX_TEXT)
+    what = printable(plain(fault.text), MAX_TEXT) or "without a message"
     return f"raised {fault.type_name}: {what}" if isinstance(fault, Raised) else what
 
 
@@ -126,8 +127,8 @@ def plain(text: str) -> str:
 
 
 def _sentence(line: str) -> str:
-    """The first sentence of a line; three dots, as in a pattern of einops, end none."""
-    return re.split(r"(?<=[.!?])\s+(?=[A-Z])", line)[0]
+    """The first sentence of a line; three dots, as in a pattern of einops, and e.g. end none."""
+    return re.split(r"(?<=[.!?])(?<!\be\.g\.)\s+(?=[A-Z])", line)[0]
 
 
 def origin(error: BaseException) -> str:

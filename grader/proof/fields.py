@@ -170,13 +170,13 @@ class _ChangingSession(LocalSession):
         if probe.__name__ != self._changed.probe:
             return value
         grows = self._changed.change in CHANGES
-        changed = _with_another(value, self._changed.keys, self._changed.applied, grows=grows)
+        changed = with_another(value, self._changed.keys, self._changed.applied, grows=grows)
         changed = as_data(changed)
         # a sandbox would refuse an answer of another type before a test looks at it.
         return changed if promised_by(probe)(changed) else value
 
 
-def _with_another(value: Any, keys: Keys, change: Change, *, grows: bool = True) -> Any:
+def with_another(value: Any, keys: tuple[Any, ...], change: Change, *, grows: bool = True) -> Any:
     """A copy of an answer whose field is changed, if the answer has this field.
 
     Args:
@@ -187,12 +187,12 @@ def _with_another(value: Any, keys: Keys, change: Change, *, grows: bool = True)
     first, rest = keys[0], keys[1:]
     if isinstance(value, dict):
         return {
-            key: _with_another(part, rest, change, grows=grows) if first in (EVERY, key) else part
+            key: with_another(part, rest, change, grows=grows) if first in (EVERY, key) else part
             for key, part in (value or ({"?": None} if grows else {})).items()
         }
     if isinstance(value, (list, tuple)):
         return type(value)(
-            _with_another(part, rest, change, grows=grows) if first in (EVERY, str(place)) else part
+            with_another(part, rest, change, grows=grows) if first in (EVERY, str(place)) else part
             for place, part in enumerate(value or [None] * grows)
         )
     return value

@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from grader.grading.local_student import LocalBox, LocalSession, as_data
+from grader.proof.fields import with_another
 from grader.sandbox.replies import Probe, promised_by
 from grader.wire.protocol import MAX_INT_BITS
 from kit.loaded import is_tensor
@@ -20,7 +21,7 @@ from kit.loaded import is_tensor
 if TYPE_CHECKING:
     from torch import Tensor
 
-Place = tuple[Any, ...]  # the keys and positions that lead to a value inside an answer
+Place = tuple[Any, ...]  # the keys that lead to a value inside an answer, as in `fields.Keys`
 TRIES = (
     8  # places of an answer to try until the changed answer has the type that its probe promises
 )
@@ -146,7 +147,7 @@ class HostileSession(LocalSession):
         """The value with a hostile part; unchanged if no such value could leave the sandbox."""
         everywhere = list(places(value))
         for place in self._random.sample(everywhere, min(TRIES, len(everywhere))):
-            spoilt = as_data(_replaced(value, place, values()[self._which]))
+            spoilt = as_data(with_another(value, place, values()[self._which], grows=False))
             if fits(spoilt):
                 return spoilt
         return value
@@ -159,18 +160,6 @@ def places(value: Any) -> Iterator[Place]:
     if isinstance(value, Mapping):
         inside = value.items()
     elif isinstance(value, (list, tuple)):
-        inside = enumerate(value)
+        inside = ((str(place), part) for place, part in enumerate(value))
     for key, part in inside:
         yield from ((key, *place) for place in places(part))
-
-
-def _replaced(value: Any, place: Place, change: Callable[[Any], Any]) -> Any:
-    """A copy of an answer that is changed in one place."""
-    if not place:
-        return change(value)
-    first, rest = place[0], place[1:]
-    if isinstance(value, dict):
-        return {**value, first: _replaced(value[first], rest, change)}
-    parts = list(value)
-    parts[first] = _replaced(parts[first], rest, change)
-    return type(value)(parts)

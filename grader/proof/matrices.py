@@ -8,7 +8,6 @@ from pathlib import Path
 
 from grader.course import courses
 from grader.proof.kinds import ROUNDING, Row
-from grader.proof.sentences import StubSentence
 from grader.results.points import HARM, MINOR
 
 STAYS = "# Stays:"
@@ -43,11 +42,9 @@ class Matrix:
     # The number of wrong solutions left out because only tests on a CUDA device can detect them.
     owed: int = 0
     unread: int = 0  # the number of wrong solutions that a student wrote and nobody has read
-    # For each problem, the sentences of its stubs; empty in a quick run.
-    said: dict[str, list[StubSentence]] = field(default_factory=dict)
     # What of the course was tried besides its hidden tests, and whether all was right.
     checked: dict[str, bool] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)  # what is wrong there, or with the sentences
+    wrong: list[str] = field(default_factory=list)  # what is wrong there
     # For each problem, the requirements that it declines, each with the reason.
     declined: dict[str, dict[str, str]] = field(default_factory=dict)
     # The most points that a known mistake may cost if it passes all public tests; None for no
@@ -193,14 +190,12 @@ class Matrix:
     def needless(self, problem: str) -> list[str]:
         """The known mistakes without which the others prove as much.
 
-        The others still fail each test, each test alone that one of these fails alone, and
-        contradict each sentence.
+        The others still fail each test, and each test alone that one of these fails alone.
         """
         proves: dict[str, set[object]] = {}
         for row in self.wrong_solutions(problem):
             sole = {(test, "alone") for test in row.failed if len(row.failed) == 1}
-            said = {s.name for s in self.said.get(problem, []) if row.name in s.wrong}
-            proves[row.name] = {*row.failed, *sole, *said}
+            proves[row.name] = {*row.failed, *sole}
         kept: set[str] = set()
         while missing := set().union(*proves.values()) - set().union(*(proves[k] for k in kept)):
             kept.add(max(proves, key=lambda name: len(proves[name] & missing)))

@@ -80,15 +80,6 @@ def _priced(listed: dict[str, float]) -> str:
     return ", ".join(f"{name} {points:.2f}" if points else name for name, points in listed.items())
 
 
-def sentences(matrix: Matrix) -> str:
-    """The sentences of stubs, each with the known mistakes that contradict it."""
-    return "".join(
-        f"{said.name}: {said.text}\n    {', '.join(said.wrong) or 'no known mistake'}\n"
-        for listed in matrix.said.values()
-        for said in listed
-    )
-
-
 def survivors(matrix: Matrix) -> str:
     """The mutants that no test notices, one a line."""
     return "".join(
@@ -116,7 +107,7 @@ def summary(matrix: Matrix) -> str:
         for name, kind in KINDS.items()
         if (rows := [row for row in matrix.rows if row.kind == name])
     ]
-    parts = (_of_prices, _of_stubs, _of_checks, _of_tests)
+    parts = (_of_prices, _of_checks, _of_tests)
     return "\n".join([*of_kinds, *(line for part in parts for line in part(matrix))])
 
 
@@ -131,12 +122,6 @@ def _of_prices(matrix: Matrix) -> Iterator[str]:
             f"{len(told) - len(green)} of {len(told)} wrong solutions fail a public test; "
             f"the other {len(green)} lose points in hidden tests only{dearest}"
         )
-
-
-def _of_stubs(matrix: Matrix) -> Iterator[str]:
-    if said := [one for listed in matrix.said.values() for one in listed]:
-        contradicted = sum(bool(one.wrong) for one in said)
-        yield f"{len(said)} sentences of stubs, {contradicted} contradicted by known mistakes"
 
 
 def _of_checks(matrix: Matrix) -> Iterator[str]:

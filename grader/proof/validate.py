@@ -20,10 +20,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from grader.base import files
 from grader.base.errors import CourseFault, UsageError
 from grader.course import courses
 from grader.course.courses import Course, Problem, id_of_test, sources_in
@@ -31,7 +29,8 @@ from grader.grading.blame import UNUSABLE
 from grader.grading.grade import grade, import_libraries
 from grader.grading.job import Host, Opens
 from grader.grading.local_student import LocalBox, LocalSession
-from grader.proof import course_checks, fields, hostile, mutants, public, sentences
+from grader.grading.undo_settings import silenced
+from grader.proof import course_checks, fields, hostile, mutants, public
 from grader.proof.kinds import DECLINABLE, KINDS, Judged, Row
 from grader.proof.matrices import HiddenTest, Matrix, tests_in
 from grader.proof.trials import derived
@@ -177,12 +176,6 @@ def _described(
     if how.device == "cpu":
         known = [m for p in problems for m in mistakes.load(course.hidden, p.id)]
         matrix.owed = sum(mistake.devices == ("cuda",) for mistake in known)
-    if how.device == "cpu" and not how.quick:
-        for problem in chosen:
-            known = mistakes.load(course.hidden, problem.id)
-            said = sentences.of(problem, course.reference_of(problem), known)
-            matrix.said[problem.id] = said
-            matrix.wrong += sentences.complaints(said, known)
     return matrix
 
 
@@ -200,20 +193,6 @@ def _checks(
         yield "public tests", lambda: course_checks.public_tests(course, chosen)
     if not how.draft and problems == course.problems:
         yield "the zip for Gradescope", lambda: course_checks.gradescope(course)
-
-
-def write_digests(course: Course, problems: list[Problem]) -> list[Path]:
-    """Write digests into the known mistakes that lack them; return the files that changed."""
-    changed = []
-    for problem in problems:
-        path = course.hidden / problem.id / mistakes.FILE
-        if mistakes.load(course.hidden, problem.id):
-            before = courses.text_of(path)
-            said = sentences.of(problem, course.reference_of(problem))
-            if (after := sentences.with_digests(before, said)) != before:
-                files.write(path, after.encode())
-                changed.append(path)
-    return changed
 
 
 def _unless_declined(row: Row, declined: dict[str, str]) -> Row:
@@ -424,6 +403,11 @@ def _run(trial: Trial) -> Row:
         complaint = f"{where}: {trial.broken}"
         points = trial.problem.points
         return Row(trial.problem.id, trial.kind, trial.name, trial.seed, 0, points, [], complaint)
+    with silenced():
+        return _graded(trial, where)
+
+
+def _graded(trial: Trial, where: str) -> Row:
     course = own_course()
     here = trial.runs_here
     sandbox: Host = _local_box() if here else own_sandbox()

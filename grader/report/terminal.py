@@ -60,6 +60,17 @@ def render(reported: Reported) -> str:
     return "".join(line.rstrip() + "\n" for line in capture.get().splitlines())
 
 
+def printed(*parts: RenderableType, wide: int) -> str:
+    """What a terminal would show of some parts or, without one, lines of this many columns."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = wide
+    with console.capture() as text:
+        for part in parts:
+            console.print(part)
+    return "".join(line.rstrip() + "\n" for line in text.get().splitlines())
+
+
 def _report(reported: Reported, console: Console) -> RenderableType:
     head = Rule(Text(reported.result.submission.name), characters="─", style="dim")
     above: list[RenderableType] = [head, _table(reported), Text()]

@@ -50,3 +50,13 @@ def in_points(points: float) -> str:
 def in_column(points: float) -> str:
     """Points in a column of scores: whole numbers without decimals, fractions with two."""
     return f"{points:.2f}".removesuffix(".00")
+
+
+def duration(seconds: float) -> str:
+    """A duration in words: "12 s", "3 min 5 s", "2 h 10 min"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

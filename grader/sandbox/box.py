@@ -348,21 +348,20 @@ class LimitNeeded(NamedTuple):
     option: str  # the option of `ulimit` that shows the limit
     of: str  # what the limit restricts, in words
     least: int  # the smallest sufficient value, in the kernel's unit
-    unit: int  # the size of `ulimit`'s unit, in the kernel's units
-    unit_name: str  # the name of `ulimit`'s unit
+    unit: str = ""  # the name of `ulimit`'s unit, which is the kernel's, or KiB instead of bytes
 
 
 def needed_limits(scratch_bytes: int) -> list[LimitNeeded]:
     """The values that the grader, its sandbox and the tests of a typical course need."""
     return [
-        LimitNeeded(resource.RLIMIT_NOFILE, "-n", "open files", 256, 1, ""),
-        LimitNeeded(resource.RLIMIT_NPROC, "-u", "processes", 64, 1, ""),
+        LimitNeeded(resource.RLIMIT_NOFILE, "-n", "open files", 256),
+        LimitNeeded(resource.RLIMIT_NPROC, "-u", "processes", 64),
         # The limit is per process, and the grader's own process uses the most.
-        LimitNeeded(resource.RLIMIT_CPU, "-t", "processor time", 120, 1, " s"),
-        LimitNeeded(resource.RLIMIT_FSIZE, "-f", "the size of files", scratch_bytes, KIB, " KiB"),
-        LimitNeeded(resource.RLIMIT_AS, "-v", "address space", 4 * GIB, KIB, " KiB"),
-        LimitNeeded(resource.RLIMIT_DATA, "-d", "data in memory", 4 * GIB, KIB, " KiB"),
-        LimitNeeded(resource.RLIMIT_STACK, "-s", "stacks", 8 * KIB * KIB, KIB, " KiB"),
+        LimitNeeded(resource.RLIMIT_CPU, "-t", "processor time", 120, " s"),
+        LimitNeeded(resource.RLIMIT_FSIZE, "-f", "the size of files", scratch_bytes, " KiB"),
+        LimitNeeded(resource.RLIMIT_AS, "-v", "address space", 4 * GIB, " KiB"),
+        LimitNeeded(resource.RLIMIT_DATA, "-d", "data in memory", 4 * GIB, " KiB"),
+        LimitNeeded(resource.RLIMIT_STACK, "-s", "stacks", 8 * KIB * KIB, " KiB"),
     ]
 
 
@@ -381,10 +380,11 @@ def raise_limits(scratch_bytes: int) -> None:
         if _covers(soft, need.least):
             continue
         if not _covers(hard, need.least):
-            got, needed = hard // need.unit, -(-need.least // need.unit)
+            size = KIB if need.unit == " KiB" else 1
+            got, needed = hard // size, -(-need.least // size)
             raise SandboxUnavailable(
-                f"the limit on {need.of} (ulimit {need.option}) is {got}{need.unit_name} here, "
-                f"and grading needs {needed}{need.unit_name}: "
+                f"the limit on {need.of} (ulimit {need.option}) is {got}{need.unit} here, "
+                f"and grading needs {needed}{need.unit}: "
                 "start the grader from a shell or job whose hard limit is at least that high"
             )
         resource.setrlimit(need.which, (need.least, hard))

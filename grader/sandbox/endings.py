@@ -13,10 +13,10 @@ from grader.base.errors import (
     GraderFault,
     NotAttempted,
     OutOfMemory,
+    Raised,
     StudentFault,
     TimedOut,
 )
-from grader.base.errors import raised as raised_by_student
 from grader.course.courses import Limits
 from grader.sandbox.gpus import Gpu
 from grader.wire.messages import MAX_FILES, Ending
@@ -139,7 +139,7 @@ def exception(error: dict[str, Any], limits: Limits, gpu: Gpu | None) -> Student
     if error["errno"] == "EAGAIN" or "can't start new thread" in text:
         why = f"it started more than {limits.processes} processes, the limit of a test"
         return Crashed(why, at)
-    return raised_by_student(kinds, str(error["type"]), message_of(text), at)
+    return Raised(kinds, str(error["type"]), message_of(text), at)
 
 
 def is_a_stub(kinds: list[str], line: str) -> bool:

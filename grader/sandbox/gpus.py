@@ -406,10 +406,7 @@ def _faults_of(nvml: Any) -> Iterator[None]:
     try:
         yield
     except nvml.NVMLError as e:
-        mismatch = getattr(e, "value", None) == nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
-        hint = (
-            ": the driver was updated while it was loaded, and the machine must be restarted"
-            if mismatch
-            else ""
-        )
+        hint = ""
+        if getattr(e, "value", None) == nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
+            hint = ": the driver was updated while it was loaded, and the machine must be restarted"
         raise GraderFault(f"the GPU's driver does not answer (NVML): {e}{hint}") from None

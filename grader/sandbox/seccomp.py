@@ -48,114 +48,121 @@ from typing import NamedTuple
 from grader.base.errors import SandboxUnavailable
 from grader.sandbox import ioctls
 
+# The numbers of system calls: on x86_64, and on aarch64, which lacks some of them.
+Group = dict[str, tuple[int, int | None]]
+DENIED: Group = {
+    # Namespaces and mounts.
+    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39),
+    "pivot_root": (155, 41), "chroot": (161, 51), "open_tree": (428, 428),
+    "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432),
+    "fspick": (433, 433), "mount_setattr": (442, 442), "statmount": (457, 457),
+    "listmount": (458, 458), "listns": (470, 470),
+    # Keys.
+    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
+    # Ways into the kernel.
+    "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
+    "bpf": (321, 280), "userfaultfd": (323, 282), "perf_event_open": (298, 241),
+    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
+    "kexec_load": (246, 104), "kexec_file_load": (320, 294), "syslog": (103, 116),
+    "personality": (135, 92), "modify_ldt": (154, None), "iopl": (172, None),
+    "ioperm": (173, None), "reboot": (169, 142), "acct": (163, 89), "swapon": (167, 224),
+    "swapoff": (168, 225),
+    # Other processes.
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "kcmp": (312, 272), "pidfd_getfd": (438, 438), "setpriority": (141, 140),
+    "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
+    "sched_setaffinity": (203, 122), "sched_setattr": (314, 274), "ioprio_set": (251, 30),
+    # Files by other means.
+    "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265), "fanotify_init": (300, 262),
+    "quotactl": (179, 60), "quotactl_fd": (443, 443), "file_getattr": (468, 468),
+    "file_setattr": (469, 469),
+    # Owners and times.
+    "chown": (92, None), "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54),
+    "utime": (132, None), "utimes": (235, None), "futimesat": (261, None),
+    # Memory that nobody counts.
+    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194),
+    "shmat": (30, 196), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180),
+    "sendfile": (40, 71), "splice": (275, 76), "tee": (276, 77), "vmsplice": (278, 75),
+    "io_setup": (206, 0),
+}  # fmt: skip
+DENIED_WITHOUT_GPU: Group = {
+    # Pages and places of memory.
+    "mincore": (27, 232), "cachestat": (451, 451), "mbind": (237, 235),
+    "get_mempolicy": (239, 236), "set_mempolicy": (238, 237),
+    "set_mempolicy_home_node": (450, 450), "migrate_pages": (256, 238), "move_pages": (279, 239),
+    # Watches.
+    "inotify_init": (253, None), "inotify_init1": (294, 26),
+}  # fmt: skip
+DENIED_WITHOUT_NAMESPACES: Group = {
+    # Sockets.
+    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
+    "accept": (43, 202), "accept4": (288, 242),
+    # Watches.
+    "inotify_init": (253, None), "inotify_init1": (294, 26),
+    # Names of the machine.
+    "sethostname": (170, 161), "setdomainname": (171, 162), "mq_unlink": (241, 181),
+    "shmctl": (31, 195), "semctl": (66, 191), "msgctl": (71, 187),
+}  # fmt: skip
+ATTRIBUTES: Group = {
+    "setxattrat": (463, 463), "getxattrat": (464, 464), "listxattrat": (465, 465),
+    "removexattrat": (466, 466), "setxattr": (188, 5), "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7), "getxattr": (191, 8), "lgetxattr": (192, 9), "fgetxattr": (193, 10),
+    "listxattr": (194, 11), "llistxattr": (195, 12), "flistxattr": (196, 13),
+    "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+}  # fmt: skip
+# They send a signal.
+KILLS: Group = {
+    "pidfd_send_signal": (424, 424), "kill": (62, 129), "rt_sigqueueinfo": (129, 138),
+    "tkill": (200, 130), "tgkill": (234, 131), "rt_tgsigqueueinfo": (297, 240),
+}  # fmt: skip
+IGNORED: Group = {
+    "readahead": (187, 213), "fadvise64": (221, 223),
+}  # fmt: skip
+# They are denied with some arguments only.
+WITH_ARGUMENTS: Group = {
+    "clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "socketpair": (53, 199),
+    "prlimit": (302, 261), "mmap": (9, 222), "ioctl": (16, 29), "fcntl": (72, 25),
+    "fallocate": (285, 47), "setsockopt": (54, 208), "setrlimit": (160, 164),
+    "timer_create": (222, 107), "preadv2": (327, 286), "getsockopt": (55, 209),
+    "utimensat": (280, 88), "setsid": (112, 157),
+}  # fmt: skip
+GROUPS = (
+    DENIED, DENIED_WITHOUT_GPU, DENIED_WITHOUT_NAMESPACES, ATTRIBUTES, KILLS, IGNORED,
+    WITH_ARGUMENTS,
+)  # fmt: skip
+# Rules of Landlock keep files alive that no process shows to hold.
+LANDLOCK = (444, 445, 446)
+# The audit number of each architecture.
+AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
 
 class Machine(NamedTuple):
     """A processor architecture: its audit number, and the numbers of its system calls."""
 
     audit: int
-    clone: int
-    clone3: int
-    socket: int
-    socketpair: int
-    prlimit: int
-    mmap: int
-    ioctl: int
-    fcntl: int
-    fallocate: int
-    setsockopt: int
-    setrlimit: int
-    timer_create: int
-    preadv2: int
-    getsockopt: int
-    utimensat: int
-    setsid: int
-    kills: dict[str, int]
-    ignored: dict[str, int]
-    attributes: dict[str, int]
-    denied: dict[str, int]
-    denied_without_gpu: dict[str, int]
-    denied_without_namespaces: dict[str, int]
+    calls: dict[str, int]
 
+    def those(self, group: Group) -> dict[str, int]:
+        """The calls of a group that it has, with their numbers."""
+        return {name: self.calls[name] for name in group if name in self.calls}
 
-COMMON = {  # the same numbers on every machine
-    "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
-    "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433,
-    "pidfd_getfd": 438, "mount_setattr": 442, "quotactl_fd": 443, "memfd_secret": 447,
-    "statmount": 457, "listmount": 458, "file_getattr": 468, "file_setattr": 469, "listns": 470,
-}  # fmt: skip
-COMMON_WITHOUT_GPU = {"set_mempolicy_home_node": 450, "cachestat": 451}
-# Rules of Landlock keep files alive that no process shows to hold.
-LANDLOCK = (444, 445, 446)
-COMMON_KILLS = {"pidfd_send_signal": 424}
-COMMON_ATTRIBUTES = {
-    "setxattrat": 463, "getxattrat": 464, "listxattrat": 465, "removexattrat": 466,
-}  # fmt: skip
+    def at(self, call: str, block: bytes) -> bytes:
+        """Run `block`, which ends in a return, at this call; otherwise continue after it."""
+        return _when(EQUAL, self.calls[call], block)
+
 
 MACHINES = {
-    "x86_64": Machine(0xC000003E, clone=56, clone3=435, socket=41, socketpair=53, prlimit=302,
-                      mmap=9, ioctl=16, fcntl=72, fallocate=285, setsockopt=54, setrlimit=160,
-                      timer_create=222, preadv2=327, getsockopt=55, utimensat=280, setsid=112,
-                      ignored={
-        "readahead": 187, "fadvise64": 221,
-    }, kills=COMMON_KILLS | {
-        "kill": 62, "rt_sigqueueinfo": 129, "tkill": 200, "tgkill": 234, "rt_tgsigqueueinfo": 297,
-    }, attributes=COMMON_ATTRIBUTES | {
-        "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "getxattr": 191, "lgetxattr": 192,
-        "fgetxattr": 193, "listxattr": 194, "llistxattr": 195, "flistxattr": 196,
-        "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199,
-    }, denied=COMMON | {
-        "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "ptrace": 101, "syslog": 103,
-        "personality": 135, "modify_ldt": 154, "pivot_root": 155, "chroot": 161, "acct": 163,
-        "mount": 165, "umount2": 166, "swapon": 167, "swapoff": 168, "reboot": 169, "iopl": 172,
-        "ioperm": 173, "init_module": 175, "delete_module": 176, "quotactl": 179, "mq_open": 240,
-        "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250, "unshare": 272,
-        "perf_event_open": 298, "fanotify_init": 300, "name_to_handle_at": 303,
-        "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311,
-        "kcmp": 312, "finit_module": 313, "memfd_create": 319, "kexec_file_load": 320, "bpf": 321,
-        "userfaultfd": 323, "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144,
-        "sched_setaffinity": 203, "ioprio_set": 251, "sched_setattr": 314, "sendfile": 40,
-        "io_setup": 206, "splice": 275, "tee": 276, "vmsplice": 278, "chown": 92, "fchown": 93,
-        "lchown": 94, "fchownat": 260, "utime": 132, "utimes": 235, "futimesat": 261,
-    }, denied_without_gpu=COMMON_WITHOUT_GPU | {
-        "mincore": 27, "mbind": 237, "set_mempolicy": 238, "get_mempolicy": 239,
-        "migrate_pages": 256, "move_pages": 279, "inotify_init": 253, "inotify_init1": 294,
-    }, denied_without_namespaces={
-        "socket": 41, "connect": 42, "bind": 49, "listen": 50, "accept": 43, "accept4": 288,
-        "inotify_init": 253, "inotify_init1": 294, "sethostname": 170, "setdomainname": 171,
-        "mq_unlink": 241, "shmctl": 31, "semctl": 66, "msgctl": 71,
-    }),
-    "aarch64": Machine(0xC00000B7, clone=220, clone3=435, socket=198, socketpair=199, prlimit=261,
-                       mmap=222, ioctl=29, fcntl=25, fallocate=47, setsockopt=208, setrlimit=164,
-                       timer_create=107, preadv2=286, getsockopt=209, utimensat=88, setsid=157,
-                       ignored={
-        "readahead": 213, "fadvise64": 223,
-    }, kills=COMMON_KILLS | {
-        "kill": 129, "tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240,
-    }, attributes=COMMON_ATTRIBUTES | {
-        "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "getxattr": 8, "lgetxattr": 9,
-        "fgetxattr": 10, "listxattr": 11, "llistxattr": 12, "flistxattr": 13, "removexattr": 14,
-        "lremovexattr": 15, "fremovexattr": 16,
-    }, denied=COMMON | {
-        "umount2": 39, "mount": 40, "pivot_root": 41, "chroot": 51, "quotactl": 60, "acct": 89,
-        "personality": 92, "unshare": 97, "kexec_load": 104, "init_module": 105,
-        "delete_module": 106, "syslog": 116, "ptrace": 117, "reboot": 142, "mq_open": 180,
-        "msgget": 186, "semget": 190, "shmget": 194, "shmat": 196, "add_key": 217,
-        "request_key": 218, "keyctl": 219, "swapon": 224, "swapoff": 225, "perf_event_open": 241,
-        "fanotify_init": 262, "name_to_handle_at": 264, "open_by_handle_at": 265, "setns": 268,
-        "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "finit_module": 273,
-        "memfd_create": 279, "bpf": 280, "userfaultfd": 282, "kexec_file_load": 294,
-        "ioprio_set": 30, "sched_setparam": 118, "sched_setscheduler": 119,
-        "sched_setaffinity": 122, "setpriority": 140, "sched_setattr": 274, "io_setup": 0,
-        "sendfile": 71, "vmsplice": 75, "splice": 76, "tee": 77, "fchownat": 54, "fchown": 55,
-    }, denied_without_gpu=COMMON_WITHOUT_GPU | {
-        "mincore": 232, "mbind": 235, "get_mempolicy": 236, "set_mempolicy": 237,
-        "migrate_pages": 238, "move_pages": 239, "inotify_init1": 26,
-    }, denied_without_namespaces={
-        "socket": 198, "connect": 203, "bind": 200, "listen": 201, "accept": 202, "accept4": 242,
-        "inotify_init1": 26, "sethostname": 161, "setdomainname": 162,
-        "mq_unlink": 181, "shmctl": 195, "semctl": 191, "msgctl": 187,
-    }),
-}  # fmt: skip
+    name: Machine(
+        audit,
+        {
+            call: number
+            for group in GROUPS
+            for call, numbers in group.items()
+            if (number := numbers[place]) is not None
+        },
+    )
+    for place, (name, audit) in enumerate(AUDIT.items())
+}
 
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. NEWTIME shares its bit with the
 # exit signal.
@@ -217,41 +224,31 @@ def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool 
     """
     this = _machine(machine)
     deny = _return(ERRNO | errno.EPERM)
-    denied = [
-        number for name, number in this.denied.items() if not (cuda and name in NEEDED_BY_CUDA)
+    groups = [DENIED, {} if cuda else DENIED_WITHOUT_GPU]
+    groups.append({} if namespaces else DENIED_WITHOUT_NAMESPACES)
+    denied = {name: number for group in groups for name, number in this.those(group).items()}
+    for name in NEEDED_BY_CUDA | BOUND_BY_CUDA if cuda else ():
+        denied.pop(name, None)
+    no_attributes = _return(ERRNO | errno.ENOTSUP)
+    rules = [
+        *_of_this_architecture(this),
+        *(_when(EQUAL, number, deny) for number in sorted(denied.values())),
+        # As on a file system without attributes, so that shutil.copy2 works.
+        *(this.at(call, no_attributes) for call in this.those(ATTRIBUTES)),
+        *(this.at(call, _return(IGNORE)) for call in this.those(IGNORED)),
+        this.at("clone3", _return(ERRNO | errno.ENOSYS)),
     ]
-    if not cuda:
-        denied += this.denied_without_gpu.values()
     if not namespaces:
-        denied += [
-            number
-            for name, number in this.denied_without_namespaces.items()
-            if not (cuda and name in BOUND_BY_CUDA)
-        ]
-    return b"".join(
-        [
-            *_of_this_architecture(this),
-            *(_when(EQUAL, number, deny) for number in sorted({*denied})),
-            # As on a file system without attributes, so that shutil.copy2 works.
-            *(
-                _when(EQUAL, number, _return(ERRNO | errno.ENOTSUP))
-                for number in sorted(this.attributes.values())
-            ),
-            *(_when(EQUAL, number, _return(IGNORE)) for number in this.ignored.values()),
-            _when(EQUAL, this.clone3, _return(ERRNO | errno.ENOSYS)),
-            # Space that is reserved at once would fill a shared disk between two looks of the
-            # zygote. The C library then writes instead.
-            b"" if namespaces else _when(EQUAL, this.fallocate, _return(ERRNO | errno.ENOTSUP)),
-            b"" if namespaces else b"".join(
-                _when(EQUAL, number, _only_streams(deny))
-                for number in (this.socketpair, this.socket)
-            ),
-            b"" if namespaces or not cuda else _when(EQUAL, this.ioctl, _listed_requests(deny)),
-            *_denied_arguments(this, deny),
-            b"" if cuda else _when(EQUAL, this.mmap, _no_shared_memory_without_a_file(deny)),
-            _return(ALLOW),
-        ]
-    )  # fmt: skip
+        # Space that is reserved at once would fill a shared disk between two looks of the zygote.
+        # The C library then writes instead.
+        rules.append(this.at("fallocate", _return(ERRNO | errno.ENOTSUP)))
+        rules += [this.at(call, _only_streams(deny)) for call in ("socketpair", "socket")]
+        if cuda:
+            rules.append(this.at("ioctl", _listed_requests(deny)))
+    rules += [this.at(call, block) for call, block in _denied_arguments(deny).items()]
+    if not cuda:
+        rules.append(this.at("mmap", _no_shared_memory_without_a_file(deny)))
+    return b"".join([*rules, _return(ALLOW)])
 
 
 def _only_streams(deny: bytes) -> bytes:
@@ -279,47 +276,38 @@ def _listed_requests(deny: bytes) -> bytes:
     )
 
 
-def _denied_arguments(this: Machine, deny: bytes) -> list[bytes]:
+def _denied_arguments(deny: bytes) -> dict[str, bytes]:
     """Rules for calls that are allowed with some arguments only."""
-    return [
-        _when(
-            EQUAL, this.clone,
-            _load(FIRST_ARGUMENT) + _when(ANY_BIT, NEW_NAMESPACES, deny) + _return(ALLOW),
-        ),
-        _when(
-            EQUAL, this.socket,
-            _load(FIRST_ARGUMENT) + _unless(EQUAL, AF_UNIX, deny) + _return(ALLOW),
-        ),
-        _when(
-            EQUAL, this.prlimit,
-            _load(FIRST_ARGUMENT) + _unless(EQUAL, OWN_PROCESS, deny) + _return(ALLOW),
-        ),
-        _when(
-            EQUAL, this.setsockopt,
+    allow = _return(ALLOW)
+    return {
+        "clone": _load(FIRST_ARGUMENT) + _when(ANY_BIT, NEW_NAMESPACES, deny) + allow,
+        "socket": _load(FIRST_ARGUMENT) + _unless(EQUAL, AF_UNIX, deny) + allow,
+        "prlimit": _load(FIRST_ARGUMENT) + _unless(EQUAL, OWN_PROCESS, deny) + allow,
+        "setsockopt": (
             _load(THIRD_ARGUMENT)
             + _when(EQUAL, socket.SO_SNDBUF, deny)
             + _when(EQUAL, socket.SO_RCVBUF, deny)
-            + _return(ALLOW),
+            + allow
         ),
-        _when(
-            EQUAL, this.ioctl,
+        "ioctl": (
             _load(SECOND_ARGUMENT)
             + b"".join(_when(EQUAL, number, deny) for number in SETTING_ATTRIBUTES)
-            + _return(ALLOW),
+            + allow
         ),
-        _when(
-            EQUAL, this.preadv2,
+        "preadv2": (
             _load(SIXTH_ARGUMENT)
             + _when(ANY_BIT, OF_PAGES_IN_MEMORY, _return(ERRNO | errno.EOPNOTSUPP))
-            + _return(ALLOW),
+            + allow
         ),
-        _when(
-            EQUAL, this.getsockopt,
-            _load(SECOND_ARGUMENT) + _unless(EQUAL, SOL_SOCKET, _return(ALLOW))
-            + _load(THIRD_ARGUMENT) + _when(EQUAL, SO_COOKIE, deny)
-            + _when(EQUAL, SO_NETNS_COOKIE, deny) + _return(ALLOW),
+        "getsockopt": (
+            _load(SECOND_ARGUMENT)
+            + _unless(EQUAL, SOL_SOCKET, allow)
+            + _load(THIRD_ARGUMENT)
+            + _when(EQUAL, SO_COOKIE, deny)
+            + _when(EQUAL, SO_NETNS_COOKIE, deny)
+            + allow
         ),
-    ]  # fmt: skip
+    }
 
 
 def _no_shared_memory_without_a_file(deny: bytes) -> bytes:
@@ -347,53 +335,51 @@ def of_tests(machine: str | None = None, *, cuda: bool = False) -> bytes:
     """
     this = _machine(machine)
     deny = _return(ERRNO | errno.EPERM)
-    signal_is = dict.fromkeys(this.kills, SECOND_ARGUMENT)
+    allow, ignore = _return(ALLOW), _return(IGNORE)
+    signal_is = dict.fromkeys(KILLS, SECOND_ARGUMENT)
     signal_is |= {"tgkill": THIRD_ARGUMENT, "rt_tgsigqueueinfo": THIRD_ARGUMENT}
+    rules = {
+        call: _load(signal_is[call]) + _when(EQUAL, SIGKILL, deny) + allow for call in KILLS
+    } | {
+        # Which signal a timer sends is in memory that a filter cannot read.
+        "timer_create": allow if cuda else deny,
+        "fcntl": (
+            _load(SECOND_ARGUMENT)
+            + _when(EQUAL, F_SETSIG, deny)
+            + b"".join(_when(EQUAL, command, ignore) for command in LOCKING)
+            + _when(EQUAL, F_SETLEASE, deny)
+            + _when(EQUAL, F_NOTIFY, deny)
+            + _when(AT_LEAST, F_GET_RW_HINT, deny)
+            + allow
+        ),
+        # pathlib's touch tries the present first, and creates the file if that fails. Given times
+        # may be the present, too, but only in memory that a filter cannot read.
+        "utimensat": _if_given(THIRD_ARGUMENT, ignore) + deny,
+        # Sessions are counted for the whole machine, and /proc/self/autogroup has the count.
+        "setsid": ignore,
+        "clone": (
+            _load(FIRST_ARGUMENT)
+            + _instruction(AND, 0, 0, EXIT_SIGNAL)
+            + _when(EQUAL, SIGKILL, deny)
+            + allow
+        ),
+        "setrlimit": _load(FIRST_ARGUMENT) + _when(EQUAL, RLIMIT_CPU, deny) + allow,
+        # It only reads if its third argument is NULL.
+        "prlimit": (
+            _load(SECOND_ARGUMENT)
+            + _unless(EQUAL, RLIMIT_CPU, allow)
+            + _if_given(THIRD_ARGUMENT, deny)
+            + allow
+        ),
+    }
     return b"".join(
         [
             *_of_this_architecture(this),
-            *(
-                _when(
-                    EQUAL, number,
-                    _load(signal_is[name]) + _when(EQUAL, SIGKILL, deny) + _return(ALLOW),
-                )
-                for name, number in this.kills.items()
-            ),
             *(_when(EQUAL, number, deny) for number in LANDLOCK),
-            # Which signal a timer sends is in memory that a filter cannot read.
-            b"" if cuda else _when(EQUAL, this.timer_create, deny),
-            _when(
-                EQUAL, this.fcntl,
-                _load(SECOND_ARGUMENT) + _when(EQUAL, F_SETSIG, deny)
-                + b"".join(_when(EQUAL, command, _return(IGNORE)) for command in LOCKING)
-                + _when(EQUAL, F_SETLEASE, deny) + _when(EQUAL, F_NOTIFY, deny)
-                + _when(AT_LEAST, F_GET_RW_HINT, deny) + _return(ALLOW),
-            ),
-            # pathlib's touch tries the present first, and creates the file if that fails. Given
-            # times may be the present, too, but only in memory that a filter cannot read.
-            _when(
-                EQUAL, this.utimensat,
-                _if_given(THIRD_ARGUMENT, _return(IGNORE)) + deny,
-            ),
-            # Sessions are counted for the whole machine, and /proc/self/autogroup has the count.
-            _when(EQUAL, this.setsid, _return(IGNORE)),
-            _when(
-                EQUAL, this.clone,
-                _load(FIRST_ARGUMENT) + _instruction(AND, 0, 0, EXIT_SIGNAL)
-                + _when(EQUAL, SIGKILL, deny) + _return(ALLOW),
-            ),
-            _when(
-                EQUAL, this.setrlimit,
-                _load(FIRST_ARGUMENT) + _when(EQUAL, RLIMIT_CPU, deny) + _return(ALLOW),
-            ),
-            _when(  # prlimit only reads if its third argument is NULL
-                EQUAL, this.prlimit,
-                _load(SECOND_ARGUMENT) + _unless(EQUAL, RLIMIT_CPU, _return(ALLOW))
-                + _if_given(THIRD_ARGUMENT, deny) + _return(ALLOW),
-            ),
-            _return(ALLOW),
+            *(this.at(call, block) for call, block in rules.items()),
+            allow,
         ]
-    )  # fmt: skip
+    )
 
 
 def _if_given(argument: int, block: bytes) -> bytes:

@@ -18,7 +18,7 @@ number of submissions.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from grader.base import judging_time
@@ -26,8 +26,7 @@ from grader.base.errors import Crashed, GraderFault, StudentFault, TimedOut
 from grader.course.courses import Limits
 from grader.sandbox import endings, replies
 from grader.sandbox.box import Sandbox
-from grader.sandbox.channel import Gone, Late, Watch
-from grader.sandbox.children import Child
+from grader.sandbox.children import Child, Gone, Late, Watch
 from grader.sandbox.gpu_readings import LOOK_AT_MEMORY_SECONDS, Readings, Usage
 from grader.sandbox.meter import Budget, Meter, Patience
 from grader.sandbox.replies import Probe
@@ -208,17 +207,17 @@ class Session:
     def forget_answers(self) -> None:
         """Allow further answers as much memory again, because the caller keeps none of the last."""
         if self._child:
-            self._child.channel.bytes_left = protocol.MAX_ANSWER_BYTES
+            self._child.bytes_left = protocol.MAX_ANSWER_BYTES
 
     @property
     def answered_bytes(self) -> int:
         """How much memory the answers of the running test take if all of them are kept."""
-        return protocol.MAX_ANSWER_BYTES - self._child.channel.bytes_left if self._child else 0
+        return protocol.MAX_ANSWER_BYTES - self._child.bytes_left if self._child else 0
 
     @property
     def printed(self) -> str:
         """What the student's code has printed, without the middle if it is long."""
-        return self._child.printed if self._child else ""
+        return self._child.output.text if self._child else ""
 
     def close(self) -> None:
         """End the child, if there is one, without waiting for it."""
@@ -227,7 +226,7 @@ class Session:
 
     @property
     def _running(self) -> Child | None:
-        return self._child if self._child and self._child.is_running else None
+        return self._child if self._child and self._child.is_open else None
 
     def _end_soon(self, *, to_repeat: bool = False) -> None:
         """End the child without waiting for it."""
@@ -274,7 +273,7 @@ class Session:
         watched = watch(self._sandbox, self._limits.device_memory_bytes, self._patience.seconds)
         started = time.monotonic()
         try:
-            reply = child.channel.exchange(frames, started + self._meter.wall_left, watched)
+            reply = child.exchange(frames, started + self._meter.wall_left, watched)
             if replies.finds_a_full_disk(reply) and self._sandbox.activity().disk_was_full:
                 raise DiskFull
             return reply
@@ -282,68 +281,43 @@ class Session:
             why = e
         finally:
             self._meter.spend(time.monotonic() - started)
-        # From here on the time is ours.
-        faults: dict[type[Exception], Callable[[Child], Exception]] = {
-            Late: self._timed_out,
-            Asleep: self._fell_asleep,
-            TookTooMuch: self._took_too_much,
-            DiskFull: self._found_a_full_disk,
-            Gone: self._death,
-        }
-        if fault := faults.get(type(why)):
-            raise fault(child)
-        self._end(child)
-        raise Crashed(f"it sent something that is not an answer: {why}") from None
+        raise self._fault(why, child) from None
 
-    def _end(self, child: Child) -> Ending:
-        """End the child, and charge what it has used."""
+    def _fault(self, why: Exception, child: Child) -> Exception:
+        """End a child that has not replied, and say why. The time that this takes is ours."""
+        if isinstance(why, Asleep):
+            self._patience.lose()
+        if isinstance(why, (Asleep, Late)):
+            self._meter.spend(child.read_traceback())
         ending = child.end()
         # A test that fails in a shared child is repeated.
         self._meter.at_the_end(to_repeat=self.is_shared)(ending)
-        return ending
-
-    def _took_too_much(self, child: Child) -> StudentFault:
-        """End a test that exceeds its GPU memory limit by the driver's count."""
-        self._end(child)
-        assert self._sandbox.gpu is not None
-        return endings.took_too_much(self._limits, self._sandbox.gpu, child.tracebacks)
-
-    def _fell_asleep(self, child: Child) -> TimedOut:
-        self._patience.lose()
-        self._meter.spend(child.read_traceback())
-        self._end(child)
-        return self._out_of_time(endings.asleep(child.tracebacks))
-
-    def _timed_out(self, child: Child) -> TimedOut:
-        self._meter.spend(child.read_traceback())
-        self._end(child)
-        is_cut = self._meter.wall_is_cut
-        return self._out_of_time(endings.late(self._limits, child.tracebacks, is_cut=is_cut))
-
-    def _out_of_time(self, fault: TimedOut) -> TimedOut:
-        """Let all further calls of the test end in the same way."""
-        self._meter.blame(fault)
-        self._over = fault
+        fault = self._told(why, ending, child.tracebacks.text)
+        if isinstance(fault, TimedOut):
+            self._meter.blame(fault)
+            self._over = fault  # all further calls of the test end in the same way
         return fault
 
-    def _found_a_full_disk(self, child: Child) -> StudentFault | GraderFault:
-        """Whether the test itself has filled the disk, as its zygote has just looked up."""
-        ending = self._end(child)
-        return self._judged(ending, child) if ending.breach else endings.disk_is_full()
-
-    def _death(self, child: Child) -> StudentFault | GraderFault:
-        """Why the child closed its channel."""
-        return self._judged(self._end(child), child)
-
-    def _judged(self, ending: Ending, child: Child) -> StudentFault | GraderFault:
-        fault = endings.death(
+    def _told(self, why: Exception, ending: Ending, tracebacks: str) -> Exception:
+        match why:
+            case Asleep():
+                return endings.asleep(tracebacks)
+            case Late():
+                return endings.late(self._limits, tracebacks, is_cut=self._meter.wall_is_cut)
+            case TookTooMuch():
+                assert self._sandbox.gpu is not None
+                return endings.took_too_much(self._limits, self._sandbox.gpu, tracebacks)
+            case DiskFull() if not ending.breach:  # as its zygote has just looked up
+                return endings.disk_is_full()
+            case protocol.ProtocolError():
+                return Crashed(f"it sent something that is not an answer: {why}")
+        return endings.death(
             ending,
             self._limits,
-            child.tracebacks,
+            tracebacks,
             cpu_limit=self._meter.cpu_limit,
             is_isolated=self._sandbox.isolation != "none",
         )
-        return self._out_of_time(fault) if isinstance(fault, TimedOut) else fault
 
 
 def _encoded(what: dict[str, Any]) -> list[protocol.Buffer]:

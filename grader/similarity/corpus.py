@@ -19,6 +19,7 @@ ARCHIVES = (".zip", ".tar.gz", ".tgz")
 # Folders of other people's code, and of none.
 SKIPPED = {"__pycache__", "node_modules", "site-packages", "venv", "env"}
 MAX_FILES = 2_000  # of one work
+Read = dict[str, bytes] | str  # the Python files of a work, or why it cannot be read
 
 
 def works_in(folder: Path) -> list[Path]:
@@ -47,24 +48,23 @@ def _is_work(path: Path) -> bool:
     return path.is_dir() or (path.is_file() and path.name.endswith((".py", *ARCHIVES)))
 
 
-def sources(path: Path) -> dict[str, bytes]:
+def sources(path: Path, readers: Readers[Path, Read]) -> dict[str, bytes]:
     """The Python files of a work, by path; MAX_FILES and MAX_BYTES of them at most.
 
-    A process with limits opens an archive.
+    A process with limits opens an archive: one of `readers`, which call `read`.
 
     Raises:
         SubmissionRefused: It cannot be read.
     """
     if path.is_dir():
         return _sources(path)
-    with Readers(_read, 1) as readers:
-        (found,) = readers.each([path])
+    (found,) = readers.each([path])
     if isinstance(found, (str, Unread)):
         raise SubmissionRefused(found if isinstance(found, str) else f"{path} {found.reason}")
     return found
 
 
-def _read(path: Path) -> dict[str, bytes] | str:
+def read(path: Path) -> Read:
     """The Python files of an archive, or why it cannot be read."""
     try:
         return _sources(path)

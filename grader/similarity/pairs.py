@@ -30,6 +30,7 @@ BLOCK = 2_000_000  # numbers that are in memory together while a submission is c
 FEATURE = np.dtype([("hash", "u8"), ("first", "i4"), ("last", "i4"), ("unit", "i4")])
 Features = npt.NDArray[np.void]
 Hashes = npt.NDArray[np.uint64]
+Packed = tuple[bytes, list[Definition]]
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,8 @@ def works_of(
     """
     if not jobs:
         return _works(submissions, lambda texts: [code_of(text) for text in texts], progress)
-    with Readers(code_of, jobs) as readers:
-        return _works(submissions, readers.each, progress)
+    with Readers(packed, jobs, kind=Packed) as readers:
+        return _works(submissions, lambda texts: [*map(unpacked, readers.each(texts))], progress)
 
 
 def _works(
@@ -132,6 +133,17 @@ def code_of(text: bytes) -> Code | Unread:
         inside = unit >= 0 and one.first <= definitions[unit].last
         rows.append((*one, unit if inside else len(definitions)))
     return Code(np.array(rows, FEATURE), [*definitions, Definition("", 1, 1)])
+
+
+def packed(text: bytes) -> Packed | Unread:
+    """What `code_of` returns, as plain data."""
+    code = code_of(text)
+    return code if isinstance(code, Unread) else (code.features.tobytes(), code.units)
+
+
+def unpacked(found: Packed | Unread) -> Code | Unread:
+    """What was `packed`."""
+    return found if isinstance(found, Unread) else Code(np.frombuffer(found[0], FEATURE), found[1])
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from grader.report import pages
+from grader.report.terminal import printed
 from grader.similarity.pairs import Pair, Work
 from kit.text import counted, one_line
 
@@ -95,19 +96,12 @@ def table(
     sections: Sequence[Section], names: Sequence[str], *, threshold: float, unread: Sequence[str]
 ) -> str:
     """The ranked tables for a terminal."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = WIDE
-    with console.capture() as text:
-        for section in sections:
-            console.print(Text(f"{section.title}: {section.counted} from {threshold:g} on"))
-            if section.pairs:
-                console.print(_rows(section.pairs, names))
-            console.print()
-        for line in _first(unread):
-            console.print(Text(f"not compared: {line}"))
-        console.print(REASON)
-    return "".join(line.rstrip() + "\n" for line in text.get().splitlines())
+    parts: list[RenderableType] = []
+    for section in sections:
+        title = Text(f"{section.title}: {section.counted} from {threshold:g} on")
+        parts += [title, *([_rows(section.pairs, names)] if section.pairs else []), ""]
+    parts += [Text(f"not compared: {line}") for line in _first(unread)]
+    return printed(*parts, REASON, wide=WIDE)
 
 
 def _rows(pairs: Sequence[Pair], names: Sequence[str]) -> Table:

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby, zip_longest
 
-KEYS = ("hint", "contradicts", "price", "most", "device", "unread")
+KEYS = ("hint", "price", "most", "device", "unread")
 HEADING = re.compile(r"\[(?P<is_base>base )?(?P<name>\w+)(?: in (?P<base>\w+))?\] *(?P<says>.*)")
 ANY_HEADING = "`[name] what is wrong`, `[name in BASE] what is wrong` or `[base NAME]`"
 ANY_LINE = f"{', '.join(f'`{key}: …`' for key in KEYS)}, `- code`, `+ code` or an empty line"

@@ -62,10 +62,6 @@ class Solution:
             seen |= used
         return bool(seen & changed)
 
-    def is_in(self, name: str, reference: str) -> bool:
-        """Whether the definition with this name is itself another one in this program."""
-        return name in (_changed(self, reference) or ())
-
 
 @dataclass(frozen=True, kw_only=True)
 class Fragment(Solution):

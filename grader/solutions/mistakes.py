@@ -5,21 +5,18 @@ A problem's mistakes are in tests/hidden/<problem>/wrong.edits; edits.py describ
 written at the left margin: all lines except the first get the indentation of the program's line in
 which the first begins. Or both are pasted with the indentation that they have in the program.
 
-    hint         what to tell a student who made it
-    contradicts  the sentences of the stub that are wrong for it, such as `AdamW 3, AdamW.step 1`;
-                 see grader/proof/sentences.py
-    device       cpu, cuda or both: where tests must detect it;
-                 by default on a CPU, and for a CUDA problem on both
-    price        why it costs more than a third of its problem
-    most         the most points that such a program may earn
-    unread       nobody has read this code, which a student wrote; see drafts.py
+    hint    what to tell a student who made it
+    device  cpu, cuda or both: where tests must detect it;
+            by default on a CPU, and for a CUDA problem on both
+    price   why it costs more than a third of its problem
+    most    the most points that such a program may earn
+    unread  nobody has read this code, which a student wrote; see drafts.py
 
 Our own programs run in the grader's process, an unread one in a sandbox only. So `load` leaves it
 out, and only `grader validate` tries it.
 """
 
 import itertools
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,21 +28,11 @@ from grader.solutions.edits import BadLine, Change, Edit
 from grader.solutions.fragments import Fragment, Solution, devices_of, replaced
 
 FILE = "wrong.edits"  # in the folder of a problem
-SENTENCE = re.compile(r"(?P<of>\w+(\.\w+)?) (?P<number>[1-9]\d*)(?: (?P<digest>[0-9a-f]{4}))?")
 SHOWN = 60  # characters of a quoted text in an error
 AT_THE_MARGIN = (
     "write it at the left margin, with its later lines indented relative to the line that it "
     "begins in, or paste whole lines with their indentation"
 )
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence of a stub, as a mistake names it."""
-
-    of: str  # the function, the class or the method whose docstring it stands in
-    number: int  # its number there, from 1
-    digest: str = ""  # four digits that follow from its text; empty if none are given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +46,6 @@ class Mistake(Solution):
     # Definitions that replace the reference's: those of its base, or its own.
     source: str | None = None
     base: str | None = None  # the name of its base; None if it is based on the reference
-    # The sentences of the stub that are wrong for this program.
-    contradicts: tuple[Sentence, ...] = ()
     price: str | None = None  # why it costs more than a third of its problem; None if it does not
     # The most points that such a program may earn; None for no such limit.
     most: float | None = None
@@ -257,7 +242,6 @@ def _mistake(problem: str, entry: Edit, sources: dict[str, str]) -> Mistake:
         says=entry.says,
         hint=entry.keys.get("hint"),
         devices=devices_of(entry.keys.get("device", "")),
-        contradicts=tuple(_sentences(entry.keys.get("contradicts"))),
         price=entry.keys.get("price"),
         most=None if most is None else float(most),
         changes=entry.changes,
@@ -266,15 +250,3 @@ def _mistake(problem: str, entry: Edit, sources: dict[str, str]) -> Mistake:
         is_unread="unread" in entry.keys,
         line=entry.line,
     )
-
-
-def _sentences(text: str | None) -> Iterator[Sentence]:
-    """The sentences that an entry names."""
-    for part in [] if text is None else text.split(","):
-        found = SENTENCE.fullmatch(part.strip())
-        if not found:
-            raise ValueError(
-                f"expected `contradicts:` and a function and the number of a sentence of its "
-                f"docstring, such as `relu 2, AdamW.step 1`, got {part.strip()}"
-            )
-        yield Sentence(found["of"], int(found["number"]), found["digest"] or "")

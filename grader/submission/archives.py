@@ -29,6 +29,14 @@ MAX_PATH_BYTES = 1024
 MAX_UNPACKED_BYTES = 256 * 2**20  # for a tar, whose entries cannot be skipped
 SINGLE_FILES = (".py", ".ipynb")  # that are read without an archive around them
 PIECE = 64 * 2**10
+# What is at which byte of an archive that cannot be read, whatever its name ends in.
+OTHER_ARCHIVES = {
+    (0, b"Rar!"): "a RAR archive",
+    (0, b"7z\xbc\xaf"): "a 7z archive",
+    (0, b"BZh"): "compressed with bzip2",
+    (0, b"\xfd7zXZ"): "compressed with xz",
+    (257, b"ustar"): "a tar without gzip",
+}
 
 
 class Damaged(Exception):
@@ -84,17 +92,21 @@ def _in_file(file: IO[bytes], path: Path, real: Path) -> Iterator[SubmittedItem]
         yield from in_zip(file)
         return
     file.seek(0)
-    if file.read(2) == b"\x1f\x8b":
-        file.seek(0)
+    head = file.read(512)
+    file.seek(0)
+    if head.startswith(b"\x1f\x8b"):
         yield from in_tar(file)
     elif path.suffix in SINGLE_FILES:
         yield on_disk(path, path.parent, real.parent)
     else:
-        raise SubmissionRefused(_not_an_archive(path))
+        raise SubmissionRefused(_not_an_archive(path, head))
 
 
-def _not_an_archive(path: Path) -> str:
+def _not_an_archive(path: Path, head: bytes) -> str:
     """Say why a file cannot be a submission; a broken download keeps the name of an archive."""
+    for (at, begins), kind in OTHER_ARCHIVES.items():
+        if head.startswith(begins, at):
+            return f"{path} is {kind}: hand in a .zip of the folder assignment/"
     if path.suffix.lower() in (".zip", ".gz", ".tgz"):
         return f"{path} is damaged or incomplete: its content is neither a zip nor a tar.gz"
     return f"{path} is not a submission: expected a folder, a .zip, a .tar.gz, a .py or an .ipynb"

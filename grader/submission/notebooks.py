@@ -96,7 +96,8 @@ def _code_cells(content: bytes, name: str) -> list[str]:
         raise _no_notebook(name, one_line(str(e), 200)) from None
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list):
-        raise _no_notebook(name, "expected an object with a list named cells, as of nbformat 4")
+        why = "expected an object with a list named cells, as of nbformat 4: save it in Jupyter"
+        raise _no_notebook(name, why)
     return [
         _source_of(cell, f"{name}: cells[{number}]")
         for number, cell in enumerate(cells)

@@ -191,7 +191,7 @@ def _ask_about_names(
             ignored[path] = f"{before}{handing_in.MEANT} the solution?"
         elif like and like not in sources:
             ignored[path] = f"{before}{handing_in.MEANT} {like}, which is missing?"
-        elif like and path not in sources:
+        elif like and (path not in sources or path == f"assignment/{like}"):
             ignored[path] = f"{before}{handing_in.MEANT} {like}?"
 
 
@@ -314,6 +314,7 @@ def _reason_to_ignore(
     if (
         path.startswith("__MACOSX/")
         or name in (".DS_Store", "")
+        or name.startswith("._")  # macOS keeps a file's attributes there
         or "__pycache__" in path.split("/")
     ):
         return ""

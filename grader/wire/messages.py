@@ -30,9 +30,9 @@ class Activity:
     disk_was_full: bool  # whether they may have found a full disk that others have filled
 
 
-@dataclass(frozen=True)
+@dataclass
 class Ending:
-    """How a child ended, as the zygote reports it."""
+    """How a child ended, as the zygote reports it, which fills it in while the child runs."""
 
     clean: bool = True  # whether nothing of the child is left
     signal: int | None = None  # the signal that ended it, or None

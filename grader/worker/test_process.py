@@ -69,8 +69,7 @@ def _look_at_cuda() -> dict[str, Any]:
     import torch
 
     torch.cuda.init()  # type: ignore[no-untyped-call]
-    ones = torch.ones(SIDE, SIDE, device="cuda")
-    product_sum = float((ones @ ones).sum())
+    computes = _product_is_right(device="cuda")
     torch.cuda.synchronize()
     free, whole = torch.cuda.mem_get_info()
     return {
@@ -79,13 +78,13 @@ def _look_at_cuda() -> dict[str, Any]:
         "cuda": str(torch.version.cuda),
         "total_bytes": whole,
         "free_bytes": free,
-        "computes": product_sum == SIDE**3,
+        "computes": computes,
     }
 
 
 def _look_at_cpu() -> dict[str, Any]:
     """Compute a product, write a file, start a thread and a process: a test may do all of these."""
-    computes = _product_is_right() if "torch" in sys.modules else True
+    computes = _product_is_right("cpu") if "torch" in sys.modules else True
     with open(os.path.join(os.environ["TMPDIR"], "look"), "wb", buffering=0) as file:
         file.write(bytes(FILE_BYTES))
     thread = threading.Thread(target=float)
@@ -98,10 +97,10 @@ def _look_at_cpu() -> dict[str, Any]:
     return {"computes": computes}
 
 
-def _product_is_right() -> bool:
+def _product_is_right(device: str) -> bool:
     import torch
 
-    ones = torch.ones(SIDE, SIDE)
+    ones = torch.ones(SIDE, SIDE, device=device)
     return float((ones @ ones).sum()) == SIDE**3
 
 
@@ -185,6 +184,8 @@ def _redirect(*given: int) -> socket.socket:
     os.closerange(TRACEBACKS + 1, 4096)
     sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+    # A `breakpoint()` that was forgotten is no fault of the function: nobody is there to go on.
+    sys.breakpointhook = lambda *_args, **_options: None
     return socket.socket(fileno=CHANNEL)
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
-from grader.worker import kernel, procfs, scratch, shared_memory
+from grader.worker import kernel, procfs, scratch
 
 CLONE_NEWUSER = 0x10000000
 # How often the zygote looks again for a file that a process seems to keep mapped only. It may have
@@ -27,20 +27,16 @@ MORE_LOOKS = 2
 # The files of /proc that a process may read about itself. Its list of mounts is not among them,
 # because that would show paths of the machine.
 OF_ITSELF = {
-    "status": kernel.READ_FILE, "stat": kernel.READ_FILE, "statm": kernel.READ_FILE,
-    "maps": kernel.READ_FILE, "smaps": kernel.READ_FILE, "task": kernel.READ_DIR,
-    "fd": kernel.READ_DIR,
-}  # fmt: skip
+    **dict.fromkeys(("status", "stat", "statm", "maps", "smaps"), kernel.READ_FILE),
+    **dict.fromkeys(("task", "fd"), kernel.READ_DIR),
+}
 # CUDA names the threads that it starts by writing to files there, and fails with error 304 if it
 # cannot.
 NAMES_THREADS = kernel.READ_DIR | kernel.READ_FILE | kernel.WRITE_FILE
 DEVICES = {
-    "null": kernel.USE_DEVICE,
+    **dict.fromkeys(("null", "full", "random", "urandom"), kernel.USE_DEVICE),
     # Shared pages of a writable /dev/zero would be memory that is in no resident set.
     "zero": kernel.READ_FILE,
-    "full": kernel.USE_DEVICE,
-    "random": kernel.USE_DEVICE,
-    "urandom": kernel.USE_DEVICE,
 }
 
 # What to make, by what it is called in the answers of a worker.
@@ -201,6 +197,8 @@ class OwnUser(NoWall):
         with open(self._setup["filter"], "rb") as f:
             kernel.filter_calls(f.read())
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        from grader.worker import shared_memory  # which imports what other levels do not need
+
         shared_memory.install()
 
     def confine(self) -> None:

@@ -136,12 +136,8 @@ class RunningChild:
     pid: int
     pidfd: int
     limits: SpawnLimits
-    breach: Breach | None = None
-    was_alive: bool = False  # when its zygote killed it
+    ending: Ending = field(default_factory=Ending)
     status: int | None = None
-    cpu_seconds: float = 0.0
-    cpu_seconds_of_all: float = 0.0
-    memory_bytes: int = 0  # upper bound for all processes together
     looking_seconds: float = 0.0  # CPU time that it takes to find out what the processes share
     seen: dict[tuple[str, bytes], float] = field(default_factory=dict)  # CPU time, by process
 
@@ -153,7 +149,7 @@ class RunningChild:
         """
         times = procfs.seconds_of(processes)
         self.seen |= {process: own for process, (own, _) in times.items()}
-        counted = self.cpu_seconds_of_all + sum(map(sum, times.values()))
+        counted = self.ending.cpu_seconds_of_all + sum(map(sum, times.values()))
         childs = [own for (pid, _), own in self.seen.items() if pid == str(self.pid)]
         left_out = sum(childs) if without_child else 0.0
         return max(counted, sum(self.seen.values())) - left_out + self.looking_seconds
@@ -161,10 +157,10 @@ class RunningChild:
     def count(self, pid: int, status: int, usage: resource.struct_rusage, idle_bytes: int) -> None:
         """Add the usage of one of the test's processes that has exited."""
         seconds = usage.ru_utime + usage.ru_stime
-        self.cpu_seconds_of_all += seconds
-        self.memory_bytes += max(0, usage.ru_maxrss * 1024 - idle_bytes)
+        self.ending.cpu_seconds_of_all += seconds
+        self.ending.memory_bytes += max(0, usage.ru_maxrss * 1024 - idle_bytes)
         if pid == self.pid:
-            self.status, self.cpu_seconds = status, seconds
+            self.status, self.ending.cpu_seconds = status, seconds
 
 
 class Zygote:
@@ -274,13 +270,14 @@ class Zygote:
         The kernel itself limits the CPU time of the child.
         """
         processes = self._wall.processes(running.pid)
+        ending = running.ending
         if self._hold_more(running, processes):
-            running.breach = "memory"
+            ending.breach = "memory"
         elif running.used(processes, without_child=True) > running.limits.cpu_seconds:
-            running.breach = "processor"
+            ending.breach = "processor"
         else:
-            running.breach = self._breach_of_files(running)
-        if running.breach:
+            ending.breach = self._breach_of_files(running)
+        if ending.breach:
             self.end_everything()
 
     def _hold_more(self, running: RunningChild, processes: list[str]) -> bool:
@@ -329,7 +326,7 @@ class Zygote:
             self._spare = None
         deadline = time.monotonic() + END_SECONDS
         if running := self._running_now:
-            running.was_alive = not _ends_by_itself(running)
+            running.ending.was_alive = not _ends_by_itself(running)
         while self._any_left() and time.monotonic() < deadline:
             with suppress(ProcessLookupError):
                 self._wall.kill(self._running.pid if self._running else None)
@@ -355,19 +352,14 @@ class Zygote:
         if running is None:
             return Ending()
         os.close(running.pidfd)
-        status = running.status
-        code = None if status is None else os.waitstatus_to_exitcode(status)
-        return Ending(
-            clean=status is not None and self.wipe_scratch(),
-            signal=None if code is None or code >= 0 else -code,
-            exit=None if code is None or code < 0 else code,
-            breach=running.breach,
-            was_alive=running.was_alive,
-            cpu_seconds=running.cpu_seconds,
-            cpu_seconds_of_all=running.used([]),
-            memory_bytes=running.memory_bytes,
-            cleaning_seconds=time.monotonic() - started,
-        )
+        ending = running.ending
+        ending.clean = running.status is not None and self.wipe_scratch()
+        if running.status is not None:
+            code = os.waitstatus_to_exitcode(running.status)
+            ending.signal, ending.exit = (-code, None) if code < 0 else (None, code)
+        ending.cpu_seconds_of_all = running.used([])
+        ending.cleaning_seconds = time.monotonic() - started
+        return ending
 
     def wipe_scratch(self) -> bool:
         """Empty the one writable folder; return False if something cannot be removed."""

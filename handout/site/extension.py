@@ -48,32 +48,22 @@ class Picture(SphinxDirective):
         return [nodes.figure("", drawn, caption, **named), *messages]
 
 
-class Calculator(SphinxDirective):
-    """`{calculator} name`: embeds a calculator of calculators.toml in the page."""
+class Form(SphinxDirective):
+    """`{calculator} name` and `{quiz} name`: embed one of calculators.toml or of napkin.toml."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Return the form."""
+        made, known = (
+            (calculators.html, formulas.load())
+            if self.name == "calculator"
+            else (quizzes.html, quizzes.problems())
+        )
         name = self.arguments[0]
-        if name not in formulas.load():
-            raise self.error(
-                f"no calculator is called {name!r}; there are {', '.join(formulas.load())}"
-            )
-        return [nodes.raw("", calculators.html(name), format="html")]
-
-
-class Quiz(SphinxDirective):
-    """`{quiz} name`: embeds a quiz of handout/site/quizzes.py in the page."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """Return the questions."""
-        name = self.arguments[0]
-        if name not in quizzes.QUIZZES:
-            raise self.error(f"no quiz is called {name!r}; there are {', '.join(quizzes.QUIZZES)}")
-        return [nodes.raw("", quizzes.html(name), format="html")]
+        if name not in known:
+            raise self.error(f"no {self.name} is called {name!r}; there are {', '.join(known)}")
+        return [nodes.raw("", made(name), format="html")]
 
 
 class Answer(SphinxDirective):
@@ -234,8 +224,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register everything with Sphinx, which calls this function."""
     mathml.setup(app)
     app.add_directive("picture", Picture)
-    app.add_directive("calculator", Calculator)
-    app.add_directive("quiz", Quiz)
+    app.add_directive("calculator", Form)
+    app.add_directive("quiz", Form)
     app.add_directive("answer", Answer)
     app.connect("builder-inited", write_data)
     app.connect("source-read", hide_marks)

@@ -92,13 +92,16 @@ DEVICES: dict[str, Values] = {
     for hw in (accounting.A100_80GB, accounting.H100_SXM, accounting.H200_SXM)
 }
 _FP32, _BF16 = torch.float32, torch.bfloat16
-_RECIPES = {
-    "float32": accounting.TrainingRecipe(_FP32, _FP32, (_FP32, _FP32)),
-    "bfloat16 with a float32 master": accounting.TrainingRecipe(
-        _BF16, _BF16, (_FP32, _FP32), _FP32
-    ),
-    "bfloat16 without a master": accounting.TrainingRecipe(_BF16, _BF16, (_FP32, _FP32)),
-    "bfloat16 throughout": accounting.TrainingRecipe(_BF16, _BF16, (_BF16, _BF16)),
+# AdamW in float32; with bfloat16 weights and gradients, with and without a float32 master copy.
+FULL = accounting.TrainingRecipe(_FP32, _FP32, (_FP32, _FP32))
+MASTER = accounting.TrainingRecipe(_BF16, _BF16, (_FP32, _FP32), _FP32)
+SLIM = accounting.TrainingRecipe(_BF16, _BF16, (_FP32, _FP32))
+LOWEST = accounting.TrainingRecipe(_BF16, _BF16, (_BF16, _BF16))
+TRAINING = {
+    "float32": FULL,
+    "bfloat16 with a float32 master": MASTER,
+    "bfloat16 without a master": SLIM,
+    "bfloat16 throughout": LOWEST,
 }
 RECIPES = {
     name: {
@@ -108,7 +111,7 @@ RECIPES = {
         "states": sum(dtype.itemsize for dtype in recipe.optimizer_state),
         "master": recipe.master.itemsize if recipe.master else 0,
     }
-    for name, recipe in _RECIPES.items()
+    for name, recipe in TRAINING.items()
 }
 
 
@@ -119,6 +122,11 @@ def _format(dtype: torch.dtype) -> Values:
     by_rule = 2.0 ** (2 ** (spec.exponent_bits - 1) - 1) * (2 - 2.0**-spec.mantissa_bits)
     bits = {"exponent_bits": spec.exponent_bits, "mantissa_bits": spec.mantissa_bits}
     return {"name": name_of(dtype), **bits, "no_infinity": int(spec.max != by_rule)}
+
+
+def recipe_name(recipe: accounting.TrainingRecipe) -> str:
+    """The name of a recipe, as a calculator offers it."""
+    return next(name for name, one in TRAINING.items() if one == recipe)
 
 
 FORMATS = {name_of(dtype): _format(dtype) for dtype in _FLOATS}

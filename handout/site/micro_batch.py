@@ -1,27 +1,31 @@
 """Bytes on a device, at the peak of one micro-batch and of a cache of keys and values.
 
-This is the one source for every page and calculator.
-
 The model is a decoder-only transformer with pre-norms, no biases and no dropout, trained with
 AdamW. Its matrix products run in bfloat16. The residual stream has the dtype of the weights: under
 autocast the weights are float32, so the stream and the inputs of the norms are float32 too, and
 autocast keeps a bfloat16 copy of the weights until the backward pass. With bfloat16 weights there
 are no copies. The loss is computed in float32.
 
+The formulas are those of the calculator `training-memory` in handout/calculators.toml.
 tests/handout/test_micro_batch.py runs a real step of a small model, and compares what it keeps, and
 its peak, with these functions to the byte.
 """
 
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import torch
 
 from grader.solutions.reference import resource_accounting as accounting
 from grader.solutions.reference.flop_counting import TransformerConfig
+from handout.site import formulas
 
-BF16, FP32 = 2, 4  # bytes
-LOGIT = 3 * FP32  # the log-softmax, its gradient and the gradient of the logits, alive at once
-FORWARD_LOGIT = 2 * FP32  # the logits and their log-softmax, when the forward pass ends
+# The fields of the calculators by the attributes of a model, but for the heads.
+FIELDS = {
+    "vocab_size": "vocabulary", "num_layers": "layers", "d_model": "d", "num_heads": "heads",
+    "d_ff": "d_ff", "experts": "experts", "active_experts": "active", "shared_experts": "shared",
+    "gated_ffn": "gated", "tied_embeddings": "tied",
+}  # fmt: skip
 
 
 class Peak(NamedTuple):
@@ -47,18 +51,29 @@ class Peak(NamedTuple):
         return sum(self)
 
 
-def stream_bytes(recipe: accounting.TrainingRecipe) -> int:
-    """Bytes per number of the residual stream."""
-    return recipe.parameter.itemsize
+def sizes_of(config: TransformerConfig) -> dict[str, int]:
+    """The fields of the calculators for a model."""
+    width = config.query_width // config.num_heads
+    heads = {"kv_heads": config.kv_width // width, "head_width": width}
+    return heads | {field: int(getattr(config, name)) for name, field in FIELDS.items()}
+
+
+def _bytes(
+    results: Iterable[str],
+    config: TransformerConfig,
+    tokens: float,
+    recipe: accounting.TrainingRecipe,
+    **options: int,
+) -> list[int]:
+    """Some results of the calculator."""
+    given: dict[str, Any] = {**sizes_of(config), **options, "recipe": formulas.recipe_name(recipe)}
+    given |= {"sequence": config.context_length, "batch": tokens / config.context_length}
+    values, _ = formulas.evaluate(formulas.load()["training-memory"], given)
+    return [round(values[result]) for result in results]
 
 
 def layer_bytes(
-    config: TransformerConfig,
-    tokens: int,
-    recipe: accounting.TrainingRecipe,
-    *,
-    fused_attention: bool = True,
-    projections: int = 1,
+    config: TransformerConfig, tokens: int, recipe: accounting.TrainingRecipe, **options: int
 ) -> int:
     """Bytes that one layer keeps for its backward pass.
 
@@ -70,26 +85,11 @@ def layer_bytes(
         config: The model.
         tokens: Tokens of the micro-batch.
         recipe: Its first dtype is that of the weights.
-        fused_attention: Whether attention keeps no scores. Otherwise each score takes 2 bytes, and
-            under autocast on a GPU 6, because softmax runs in float32.
-        projections: Matrices for q, k and v, 1 or 3. Autocast casts the input of each matrix
-            separately.
+        options: `fused` is 0 if attention keeps its scores. Each takes 2 bytes, and under autocast
+            on a GPU 6, because softmax runs in float32. `projections` counts the matrices for q, k
+            and v, 1 or 3. Autocast casts the input of each matrix separately.
     """
-    d, ffns = config.d_model, config.active_experts + config.shared_experts
-    autocast, has_router = recipe.parameter == torch.float32, config.experts > 1
-    routed = config.active_experts * has_router
-    norms = 2 * stream_bytes(recipe) * d
-    # The casts of the norms' results. A gated FFN has two first products.
-    casts = projections + has_router + (1 + config.gated_ffn) * ffns
-    inputs = BF16 * d * (casts if autocast else 2 + routed)
-    # q, k and v, and the input of the output projection.
-    attention = BF16 * (config.query_width + 2 * config.kv_width + config.query_width)
-    # The first product's result and the activation function's; with a gate also the other
-    # product's result and the product of the two. Then the results of routed experts.
-    ffn = BF16 * ((4 if config.gated_ffn else 2) * config.d_ff * ffns + d * routed)
-    scores = 0 if fused_attention else config.num_heads * config.context_length
-    kept_scores = scores * (BF16 + FP32 * autocast)
-    return tokens * (norms + inputs + attention + ffn + kept_scores)
+    return _bytes(["a_layer"], config, tokens, recipe, **options)[0]
 
 
 def cache_bytes(config: TransformerConfig, tokens: int, dtype: torch.dtype) -> int:
@@ -101,16 +101,11 @@ def checkpoint_bytes(
     config: TransformerConfig, tokens: int, recipe: accounting.TrainingRecipe
 ) -> int:
     """Bytes that a checkpointed segment keeps: its input, a piece of the residual stream."""
-    return stream_bytes(recipe) * tokens * config.d_model
+    return _bytes(["inputs"], config, tokens, recipe, segments=1)[0]
 
 
 def peak(
-    config: TransformerConfig,
-    sequences: int,
-    recipe: accounting.TrainingRecipe,
-    *,
-    segments: int = 0,
-    **layer: Any,
+    config: TransformerConfig, sequences: int, recipe: accounting.TrainingRecipe, **options: int
 ) -> Peak:
     """Bytes at the peak of every micro-batch of a step but the first.
 
@@ -123,41 +118,12 @@ def peak(
         config: The model.
         sequences: Sequences of the micro-batch on this device.
         recipe: The dtypes of weights, gradients and states.
-        segments: Checkpointed segments; 0 for no activation checkpointing.
-        layer: Options of `layer_bytes`.
+        options: `segments` are checkpointed, none by default; and those of `layer_bytes`.
     """
-    parameters = accounting.transformer_parameters(cast(Any, config))
-    tokens, d = sequences * config.context_length, config.d_model
-    each = layer_bytes(config, tokens, recipe, **layer)
-    head = tokens * d * (stream_bytes(recipe) + BF16)
-    autocast = recipe.parameter == torch.float32
-    vocabulary = config.vocab_size * d
-    of_head = BF16 * vocabulary * autocast  # the LM head's copy; the embedding needs none
-    of_layers = BF16 * (parameters - (2 - config.tied_embeddings) * vocabulary) * autocast
+    parts = ("weights", "gradients", "states", "master", "copies", "activations", "head", "logits")
+    return Peak(*_bytes(parts, config, sequences * config.context_length, recipe, **options))
 
-    def alive(copies: int, layers: int, head: int, logit: int) -> Peak:
-        return Peak(
-            weights=recipe.parameter.itemsize * parameters,
-            gradients=recipe.gradient.itemsize * parameters,
-            moments=sum(dtype.itemsize for dtype in recipe.optimizer_state) * parameters,
-            master=(recipe.master.itemsize if recipe.master else 0) * parameters,
-            copies=copies,
-            layers=layers,
-            head=head,
-            logits=logit * tokens * config.vocab_size,
-        )
 
-    if not segments:
-        return alive(of_layers + of_head, config.num_layers * each, head, LOGIT)
-    inputs = segments * checkpoint_bytes(config, tokens, recipe)
-    again = -(-config.num_layers // segments)  # layers of the longest segment
-    # The gradient of the segment's result, its cast, and those of the last product's two factors.
-    upstream = tokens * d * (stream_bytes(recipe) + BF16 * autocast)
-    products = BF16 * config.d_ff * (tokens + d)
-    copies = again * (of_layers // config.num_layers)
-    moments = (
-        alive(of_head, inputs, head, LOGIT),
-        alive(of_layers + of_head, inputs, head, FORWARD_LOGIT),
-        alive(copies, inputs + again * each + upstream + products, head=0, logit=0),
-    )
-    return max(moments, key=lambda moment: moment.total)
+# Bytes per token and entry of the vocabulary when the loss is differentiated: its log-softmax, the
+# gradient of that, and the gradient of the logits.
+LOGIT = peak(TransformerConfig(1, 1, 1, 1, 1, 1), 1, formulas.FULL).logits

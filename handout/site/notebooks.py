@@ -27,8 +27,12 @@ FENCE = re.compile(
 )
 INTRODUCTION = (
     "*This is a chapter of the handout as a notebook. Run the next cell first, then the others "
-    "from top to bottom. Many cells call functions of yours: solve those first.*"
+    "from top to bottom. Many cells call functions of yours: solve those first. The last cell asks "
+    "the chapter's bets and quizzes, and keeps a score that nobody else sees.*"
 )
+ASKS = """# @title Run this cell: it asks the bets and quizzes that you have not answered yet
+from flight import bets
+_ = bets.main(Path(bets.__file__).parents[1], ["{page}"])"""
 SETUP = '''# @title Run this cell first: it installs what is missing and finds your code
 import importlib.util, os, subprocess, sys, traceback, urllib.request, zipfile
 from pathlib import Path
@@ -84,6 +88,7 @@ if "get_ipython" in globals():
 
 import torch
 _ = torch.manual_seed(0)  # for the numbers of the page'''
+FORM = {"cellView": "form"}
 # A zip that GitHub makes of a repository. Colab opens a notebook of it by an address.
 ON_GITHUB = re.compile(
     r"https://github\.com/([\w.-]+/[\w.-]+)/archive/(?:refs/heads/)?([\w.-]+)\.zip"
@@ -115,9 +120,9 @@ def in_colab(course: Course, name: str) -> str:
 
 
 def _as_json(course: Course, name: str, markdown: str) -> str:
-    cells = [
-        {"id": f"{name}-{number}", **cell} for number, cell in enumerate(_cells(course, markdown))
-    ]
+    asks = _code_cell(ASKS.format(page=int(name[:2])), [], FORM)
+    every = enumerate([*_cells(course, markdown), asks])
+    cells = [{"id": f"{name}-{number}", **cell} for number, cell in every]
     metadata = {
         "colab": {"provenance": []},
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -132,7 +137,7 @@ def _cells(course: Course, text: str) -> Iterator[dict[str, Any]]:
     yield _text_cell(f"{title}\n\n{INTRODUCTION}")
     packages = {Requirement(package).name: package for package in course.packages}
     setup = SETUP.format(packages=json.dumps(packages), bundle=json.dumps(course.bundle_url))
-    yield _code_cell(setup, [], {"cellView": "form"})
+    yield _code_cell(setup, [], FORM)
     where = "this chapter"
     for section in re.split(r"^(?=##+ )", rest, flags=re.MULTILINE):
         if heading := re.match(r"## (?:(\d\S*)|(.*))", section):
@@ -183,10 +188,8 @@ def _directive(opened: re.Match[str], body: list[str], where: str) -> Iterator[s
         case "calculator":
             yield f"*Calculator in {where} of the handout: {formulas.load()[argument].title}.*"
         case "quiz":
-            yield (
-                f"*{quizzes.QUIZZES[argument][0]}, in {where} of the handout: "
-                "`!python -m assignment bet` in a cell asks it here.*"
-            )
+            title = quizzes.title(argument)
+            yield f"*{title}, in {where} of the handout: the last cell asks it.*"
         case _:
             raise ValueError(f"expected a directive that notebooks know, got {name!r}")
 

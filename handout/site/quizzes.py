@@ -1,14 +1,14 @@
-"""The quizzes: questions with one number as the answer, and what each likely wrong number means.
+"""The quizzes of handout/napkin.toml: questions with one number as the answer.
 
-All numbers are computed: the answers by torch and the reference, the wrong ones from them. Those of
-the napkin page and of most chapters are in handout/napkin.toml.
+All numbers are computed, by torch and the reference: the answers, and the likely wrong numbers that
+have a hint.
 """
 
 import re
 import tomllib
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +19,7 @@ import torch
 from grader.solutions.reference import einops_reshaping, linear, optimizers, precision
 from grader.solutions.reference import flop_counting as flops
 from grader.solutions.reference import resource_accounting as accounting
-from handout.site import calculators, micro_batch, numbers, wren
+from handout.site import calculators, formulas, micro_batch, numbers, wren
 
 NAPKIN = Path(__file__).parents[1] / "napkin.toml"
 
@@ -43,139 +43,35 @@ class Question(msgspec.Struct, frozen=True):
         return 0.01 if self.show and not float(self.answer).is_integer() else 0
 
 
-def strides() -> list[Question]:
-    """A contiguous tensor, its transpose, a slice, and a reshape that copies."""
-    x = torch.empty(3, 6, 5)
-    y, z = x.transpose(0, 2), x[1:, :, 2]
-    copy = y.reshape(-1)
-    copied = copy.untyped_storage().nbytes()
-    offset = int(z.storage_offset())
-    size, of_x = x.element_size(), f"x is contiguous, float32, of shape {tuple(x.shape)}."
-    return [
-        Question(
-            f"{of_x} What is the stride of its dimension 0, in elements?",
-            x.stride(0),
-            f"One step along dimension 0 skips {x.shape[1]} rows of {x.shape[2]} elements.",
-            [
-                (x.stride(0) * size, "That is in bytes, as in NumPy. torch counts elements."),
-                (x.shape[1], "A step skips that many rows, and each row has several elements."),
-                (
-                    x.shape[0] * x.shape[1],
-                    "Multiply the sizes after dimension 0, not those before.",
-                ),
-                (x.numel(), "That is the whole tensor. Leave out the size of dimension 0 itself."),
-            ],
-        ),
-        Question(
-            "y = x.transpose(0, 2). What is the stride of dimension 0 of y, in elements?",
-            y.stride(0),
-            "Transposing swaps strides and moves no element: this is the last stride of x.",
-            [
-                (y.contiguous().stride(0), "y would have it after contiguous(), which copies."),
-                (x.stride(0), "That is the stride of dimension 0 of x, now that of dimension 2."),
-                (size, "That is in bytes. torch counts elements."),
-            ],
-        ),
-        Question(
-            "z = x[1:, :, 2]. What is the offset of z, in elements?",
-            offset,
-            f"It is 1 · {x.stride(0)} + 2 · {x.stride(2)}: each index times its stride.",
-            [
-                (offset * size, "That is in bytes. The offset counts elements."),
-                (x.stride(0), "The index of the last dimension moves the start, too."),
-                (2, "The slice 1: moves the start, too."),
-                (1 + 2, "Multiply each index by the stride of its dimension."),
-            ],
-        ),
-        Question(
-            "How many more bytes are allocated by y.reshape(-1)?",
-            copied,
-            f"No stride describes y as a vector, so its {copy.numel()} elements are copied.",
-            [
-                (0, "The last dimension of y does not lead into the next: view would refuse it."),
-                (copy.numel(), f"So many elements are copied, and each one takes {size} bytes."),
-                (2 * copied, "x is there already. Only the copy is new."),
-            ],
-        ),
-    ]
-
-
-def counts() -> list[Question]:
-    """A matrix product, a batched one, a linear layer forward and backward, and a whole run."""
-    m, k, n = 32, 64, 16
-    product = flops.matmul_flops((m, k), (k, n))
-    a, b = (2, 8, 3, 4), (4, 5)
-    batched = flops.matmul_flops(a, b)
-    forward = flops.linear_flops(8, 16, 4)
-    layer = flops.linear_flops(8, 16, 4, backward=True)
-    size, tokens = 10_000_000, 200_000_000
-    run = flops.training_flops(size, tokens)
-    half = "An add belongs to each multiply: the factor 2 is missing."
-    return [
-        Question(
-            f"How many FLOPs does a product of {m} × {k} times {k} × {n} take?",
-            product,
-            f"Each of the {m} · {n} results takes {k} multiplies and {k} adds.",
-            [
-                (product // 2, half),
-                (2 * m * n, "That is 2 per result. Each result is a sum of several products."),
-                (m * n, "That is the number of results. Each one is a sum of several products."),
-            ],
-        ),
-        Question(
-            f"And shape {a} @ shape {b}?",
-            batched,
-            "The leading dimensions are so many products of the same size.",
-            [
-                (batched // 2, half),
-                (flops.matmul_flops(a[2:], b), "That is one product of the batch."),
-                (batched * a[3], "The dimension that is summed over counts once."),
-            ],
-        ),
-        Question(
-            "A linear layer takes 16 features to 4 for 8 rows. Its input needs a gradient, too. "
-            "How many FLOPs do forward and backward take together?",
-            layer,
-            f"The forward pass is one product, {forward} FLOPs. The backward pass has two more.",
-            [
-                (forward, "That is the forward pass alone."),
-                (layer - forward, "That is two products. There are three, two of them backward."),
-                (layer // 2, half),
-            ],
-        ),
-        Question(
-            f"By the rule, how many FLOPs does it take to train {size:,} parameters on "
-            f"{tokens:,} tokens? (1e15 is a number, too.)",
-            run,
-            "It is 6 FLOPs per parameter and token.",
-            [
-                (run // 3, "That is the forward pass alone."),
-                (run // 3 * 2, "That is the backward pass alone."),
-                (run // 2, half),
-                (run // 3 * 4, "That factor is for runs that repeat the forward pass."),
-            ],
-        ),
-    ]
-
-
 class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A problem of the napkin page; see the comment in napkin.toml."""
+    """A problem of napkin.toml, which explains it."""
 
     asks: str
-    show: str
     answer: str
     working: str
+    show: str = ""
+    because: str = ""
+    hints: list[tuple[str, str]] = []
+
+    def question(self) -> Question:
+        """The question, with its numbers computed."""
+        by_hand = re.sub(r"(?<=[\d)]) \* (?=[\d(a-z])", " · ", self.working).replace("-", "−") + "."
+        hints = [(_computed(wrong), words) for wrong, words in self.hints]
+        return Question(
+            self.asks, _computed(self.answer), self.because or by_hand, hints, show=self.show
+        )
 
 
-# --- what the answers of napkin.toml use ----------------------------------------------------------
+# --- what napkin.toml uses ------------------------------------------------------------------------
 
 BF16, FP32 = torch.bfloat16, torch.float32
 A100, H100, H200 = accounting.A100_80GB, accounting.H100_SXM, accounting.H200_SXM
-MASTER = accounting.TrainingRecipe(BF16, BF16, (FP32, FP32), FP32)
 AGAIN = flops.training_flops(3, 1, recompute_forward=True) / flops.training_flops(3, 1)
 LLAMA = flops.TransformerConfig(128256, 8192, 32, 4096, 32, 14336, gated_ffn=True, kv_heads=8)
 LLAMA_70B = replace(LLAMA, num_layers=80, d_model=8192, num_heads=64, d_ff=28672)
 MIXTRAL = replace(LLAMA, vocab_size=32000, experts=8, active_experts=2)
+X = torch.empty(3, 6, 5)  # the tensors of the quiz on strides
+Y, Z = X.transpose(0, 2), X[1:, :, 2]
 GPT3 = flops.TransformerConfig(50257, 2048, 96, 12288, 96, 49152, tied_embeddings=True)
 
 
@@ -220,7 +116,8 @@ def first(holds: Callable[[int], bool]) -> int:
     return next(number for number in count(1) if holds(number))
 
 
-NAMES = {
+NAMES: dict[str, Any] = {
+    "MASTER": formulas.MASTER,
     "einops_reshaping": einops_reshaping,
     "linear": linear,
     "micro_batch": micro_batch,
@@ -229,39 +126,31 @@ NAMES = {
     "wren": wren,
 }
 
-# --- the problems of the napkin page --------------------------------------------------------------
+
+def _computed(expression: str) -> Any:
+    # The expression comes from our own file.
+    return eval(expression, NAMES | globals())
+
+
+# --- the quizzes ----------------------------------------------------------------------------------
 
 
 @cache
-def napkin() -> dict[str, list[Problem]]:
-    """The problems of the napkin page by question, and those of chapters by page."""
+def problems() -> dict[str, list[Problem]]:
+    """The problems by the napkin page's question, or by chapter."""
     return msgspec.convert(
         tomllib.loads(NAPKIN.read_text(encoding="utf-8")), dict[str, list[Problem]]
     )
 
 
-def _drill(name: str) -> list[Question]:
-    """The problems of a question, as a quiz without hints."""
-    return [
-        Question(
-            problem.asks,
-            # The expression comes from our own file.
-            eval(problem.answer, NAMES | globals()),
-            re.sub(r"(?<=[\d)]) \* (?=[\d(a-z])", " · ", problem.working).replace("-", "−") + ".",
-            show=problem.show,
-        )
-        for problem in napkin()[name]
-    ]
+def title(name: str) -> str:
+    """The heading of a quiz."""
+    return "Quiz" if name[0].isdigit() else "Five problems"
 
 
-QUIZZES: dict[str, tuple[str, Callable[[], list[Question]]]] = {
-    "strides": ("Quiz: strides", strides),
-    "flops": ("Quiz: FLOPs", counts),
-    **{
-        name: ("Quiz" if name[0].isdigit() else "Five problems", partial(_drill, name))
-        for name in napkin()
-    },
-}
+def questions(name: str) -> list[Question]:
+    """The questions of a quiz."""
+    return [problem.question() for problem in problems()[name]]
 
 
 def html(name: str) -> str:
@@ -270,9 +159,8 @@ def html(name: str) -> str:
     Raises:
         KeyError: There is no quiz of that name.
     """
-    title, questions = QUIZZES[name]
     return calculators.TEMPLATES.get_template("quiz.html").render(
-        name=name, title=title, questions=questions(), written=written
+        name=name, title=title(name), questions=questions(name), written=written
     )
 
 

@@ -4,22 +4,23 @@ Colours are classes of static/site.css, so that they suit light and dark mode.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from html import escape
 
 WIDTH = 480  # of every drawing; narrow enough for a phone
 
 Scale = Callable[[float], float]
+Tick = int | tuple[float, str]  # a value, and what to write if it is not its digits
 
 
 class Drawing:
     """A picture that is built part by part.
 
-    Sizes are in its own pixels, which a page scales to its width.
+    Sizes are in its own pixels, which a page scales to its width. It is WIDTH wide.
     """
 
-    def __init__(self, width: float, height: float, title: str, description: str) -> None:
-        self.width, self.height, self.title, self.description = width, height, title, description
+    def __init__(self, height: float, title: str, description: str) -> None:
+        self.height, self.title, self.description = height, title, description
         self.parts: list[str] = []
 
     def rect(self, x: float, y: float, width: float, height: float, style: str) -> None:
@@ -60,10 +61,11 @@ class Drawing:
         self.rect(x, y, width, height, style)
         self.text(x + width / 2, y + height / 2 + 5, words, anchor="middle", style="inside")
 
-    def key(self, x: float, y: float, words: str, style: str) -> None:
-        """An entry of the legend: a small box and what its colour means."""
-        self.rect(x, y, 14, 14, style)
-        self.text(x + 20, y + 12, words)
+    def keys(self, y: float, places: Iterable[float], styles: Mapping[str, str]) -> None:
+        """A row of the legend: at each place a small box, and what its colour means."""
+        for x, (words, style) in zip(places, styles.items(), strict=False):
+            self.rect(x, y, 14, 14, style)
+            self.text(x + 20, y + 12, words)
 
     def down(self, x: float, y: float) -> None:
         """The head of an arrow that points down to (x, y)."""
@@ -74,7 +76,7 @@ class Drawing:
 
         The description is not a <title>, because Sphinx's search would index that.
         """
-        box = f'viewBox="0 0 {self.width:g} {self.height:g}" xmlns="http://www.w3.org/2000/svg"'
+        box = f'viewBox="0 0 {WIDTH} {self.height:g}" xmlns="http://www.w3.org/2000/svg"'
         named = f'role="img" aria-label="{escape(f"{self.title}. {self.description}")}"'
         return f'<svg class="drawing" {named} {box}>{"".join(self.parts)}</svg>'
 
@@ -90,36 +92,38 @@ def logarithmic(low: float, high: float, start: float, stop: float) -> Scale:
 
 
 def bottom_axis(
-    drawing: Drawing,
-    scale: Scale,
-    y: float,
-    ticks: Iterable[tuple[float, str]],
-    label: str,
-    top: float,
+    drawing: Drawing, scale: Scale, y: float, ticks: Iterable[Tick], label: str, top: float
 ) -> None:
     """Draw a horizontal axis: ticks with numbers, faint lines up to `top`, and a label."""
     ends = []
-    for value, words in ticks:
-        drawing.line(scale(value), top, scale(value), y, "grid")
-        drawing.text(scale(value), y + 16, words, anchor="middle", style="tick")
-        ends.append(scale(value))
+    for at, words in _placed(scale, ticks):
+        drawing.line(at, top, at, y, "grid")
+        drawing.text(at, y + 16, words, anchor="middle", style="tick")
+        ends.append(at)
     drawing.line(min(ends), y, max(ends), y)
     drawing.text((min(ends) + max(ends)) / 2, y + 34, label, anchor="middle")
 
 
 def left_axis(
-    drawing: Drawing,
-    scale: Scale,
-    x: float,
-    ticks: Iterable[tuple[float, str]],
-    label: str,
-    right: float,
+    drawing: Drawing, scale: Scale, x: float, ticks: Iterable[Tick], label: str, right: float
 ) -> None:
     """Draw a vertical axis: ticks with numbers, faint lines up to `right`, and a label above."""
     ends = []
-    for value, words in ticks:
-        drawing.line(x, scale(value), right, scale(value), "grid")
-        drawing.text(x - 6, scale(value) + 4, words, anchor="end", style="tick")
-        ends.append(scale(value))
+    for at, words in _placed(scale, ticks):
+        drawing.line(x, at, right, at, "grid")
+        drawing.text(x - 6, at + 4, words, anchor="end", style="tick")
+        ends.append(at)
     drawing.line(x, min(ends), x, max(ends))
     drawing.text(4, min(ends) - 12, label)
+
+
+def _placed(scale: Scale, ticks: Iterable[Tick]) -> Iterator[tuple[float, str]]:
+    """Where each tick is, and its words."""
+    for tick in ticks:
+        value, words = tick if isinstance(tick, tuple) else (tick, f"{tick:,}")
+        yield scale(value), words
+
+
+def powers(exponents: Iterable[int]) -> list[Tick]:
+    """Ticks of a logarithmic axis, such as 1e3."""
+    return [(10.0**e, f"1e{e}") for e in exponents]

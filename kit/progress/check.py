@@ -35,7 +35,7 @@ from kit.progress.outcomes import (
     problem_of,
     told,
 )
-from kit.text import counted, printable
+from kit.text import counted, labelled, printable
 from kit.workflow_commands import annotations
 
 BAR = 16
@@ -447,14 +447,18 @@ class _Run:
             return outcome
         if self._asked.every:
             for text in outcome.alike:
-                self._print(f"\n{text}")
+                self._print_fitted(f"\n{text}", labelled("", ""))
         elif outcome.first_failure:
-            self._print(f"\nfirst failure\n{outcome.first_failure}")
+            self._print_fitted(f"\nfirst failure\n{outcome.first_failure}", labelled("", ""))
         if self._asked.hint and outcome.to_do:
             self._show_hints(outcome.to_do)
         for note in outcome.notes:
             self._print(f"\nnote: {note}")
-        self._print(f"\nnext\n{textwrap.indent(outcome.next_step, '  ')}")
+        if self._asked.watch and not outcome.to_do and not self._whole:
+            return outcome  # `main` goes on to the next problem
+        self._print("\nnext")
+        for step in outcome.next_step.splitlines():
+            self._print_fitted(f"  {step}", "    ")
         for address in addresses_of(self._root, outcome.to_do) if outcome.to_do else ():
             self._print(f"  open {address}")
         return outcome
@@ -517,10 +521,19 @@ class _Run:
         self._out.write(f"\r\033[K{text}\n" if self._live else f"{text}\n")
         self._out.flush()
 
-    def _filled(self, text: str) -> str:
-        """The text in lines that fit the terminal."""
+    def _filled(self, text: str, indent: str = "  ") -> str:
+        """The text in lines that fit the terminal; what does not fit goes on with this indent."""
         width = min(100, shutil.get_terminal_size().columns)
-        return textwrap.fill(text, width, subsequent_indent="  ")
+        whole: dict[str, Any] = {
+            "break_long_words": False,
+            "break_on_hyphens": False,
+        }  # addresses and names
+        lines = text.split("\n")
+        return "\n".join(textwrap.fill(x, width, subsequent_indent=indent, **whole) for x in lines)
+
+    def _print_fitted(self, text: str, indent: str) -> None:
+        """Print a text whose lines a log takes as they are."""
+        self._print(self._filled(text, indent) if self._live else text)
 
     def _print(self, text: str) -> None:
         self._out.write(text + "\n")

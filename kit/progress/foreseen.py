@@ -36,16 +36,20 @@ NEWER = {
     "heapq.heappush_max heapq.heappop_max heapq.heapify_max pathlib.types": (3, 14),
 }
 NEWER_NAMES = {name: version for names, version in NEWER.items() for name in names.split()}
+# Without what only Windows has.
+STANDARD = {*sys.stdlib_module_names, "assignment"} - {"winreg", "msvcrt", "winsound"}
+# The package that a module of torch needs beside torch.
+NEEDED_BY_TORCH = {"torch.utils.tensorboard": "tensorboard"}
 NEEDS_A_KEYBOARD = ("breakpoint", "input", "pdb.set_trace", "IPython.embed", "code.interact")
 READS = (
     *("open", "io.open", "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "numpy.fromfile"),
     *("numpy.memmap", "torch.load", "torch.from_file", "pathlib.Path"),
 )
 BUILT_IN = {name: name for name in ("breakpoint", "input", "open")}
-# The text of a call that writes a file.
+# The text of a call that writes a file, or asks whether there is one.
 WRITES = re.compile(
     r"""^[\w.]*open\(.*(, |mode=)'[rbt+]*[wax+][rbt+]*'|\.open\((mode=)?'[rbt+]*[wax+][rbt+]*'"""
-    r"""|(write_text|write_bytes|touch|save\w*|tofile|to_csv)\(.*\)$""",
+    r"""|(write_text|write_bytes|touch|mkdir|exists|save\w*|tofile|to_csv)\(.*\)$""",
     re.DOTALL,
 )
 # What is inside may never run.
@@ -200,6 +204,9 @@ def _told_of(
             yield f"{called}() {change}", False
         elif called in READS and (file := _file_of_this_machine(node)):
             yield f"reads {file}, a file that the grader does not have", False
+        elif certain and _needs_a_gpu(node):
+            which = "needs a GPU when the module is imported, and the grader may have none"
+            yield f"{which}: ask torch.cuda.is_available() first", False
         elif not course.get("files") and called != "pathlib.Path" and _reads_beside(node, called):
             yield "reads a file beside the module, which is not handed in", False
 
@@ -213,10 +220,10 @@ def _finds_its_input(call: ast.Call, module: Module, written: set[str], is_progr
 
 
 def _written(tree: ast.Module) -> set[str]:
-    """The constant texts in calls that write a file, its name among them."""
+    """The constant texts in calls that write a file, its name among them, and names that exist."""
     values = {target.id: node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
               for target in node.targets if isinstance(target, ast.Name)}  # fmt: skip
-    found: list[Any] = []
+    found: list[Any] = [".", "/dev/null"]  # which every machine has
     for call in ast.walk(tree):
         with suppress(RecursionError):  # a long sum inside a call
             if isinstance(call, ast.Call) and WRITES.search(ast.unparse(call)):
@@ -235,7 +242,9 @@ def _about_import(
     if version:
         return _about_newer(f"imports {name}", version)
     named = course.get("packages", kit.USUAL_PACKAGES)
-    if top in sys.stdlib_module_names or top in ("assignment", "__future__"):
+    needed = (NEEDED_BY_TORCH[part] for part in _prefixes(name) if part in NEEDED_BY_TORCH)
+    top = next(needed, top)
+    if top in STANDARD:
         return ""
     own = (f"assignment/{top}.py", f"assignment/{top}/")
     if any(path == own[0] or path.startswith(own[1]) for path in sources):
@@ -248,8 +257,8 @@ def _about_import(
         return ""
     packages = ", ".join(map(name_of, named))
     return (
-        f"imports {top}; the grader has only the standard library, {packages}: delete the import, "
-        'or move it below `if __name__ == "__main__":`'
+        f"imports {top}; the grader has only assignment/, the standard library, {packages}: delete "
+        'the import, or move it below `if __name__ == "__main__":`'
     )
 
 
@@ -306,9 +315,8 @@ def _running(tree: ast.Module) -> Iterator[tuple[Any, bool]]:
             if "version_info" in ast.dump(node.test):
                 inside = []
             certain = certain and never
-        elif isinstance(node, DEFERRED):
-            certain = False
-        waiting += [(each, certain) for each in reversed(inside)]
+        at_once = getattr(node, "decorator_list", []) if isinstance(node, DEFERRED) else inside
+        waiting += [(each, certain and each in at_once) for each in reversed(inside)]
 
 
 def _catches_imports(handler: ast.ExceptHandler) -> bool:
@@ -374,6 +382,15 @@ def _file_of_this_machine(call: ast.Call) -> str:
         return ""
     writes = len(texts) > 1 and set(texts[1]) & set("wax")
     return "" if writes else repr(printable(texts[0], 60))
+
+
+def _needs_a_gpu(call: ast.Call) -> bool:
+    """Whether a call makes a tensor on a GPU or moves one there, however little is known of it."""
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    places = [given.value for given in call.keywords if given.arg == "device"]
+    places += call.args[:1] if method == "to" else []
+    names = [str(place.value) for place in places if isinstance(place, ast.Constant)]
+    return method == "cuda" or any(name.startswith("cuda") for name in names)
 
 
 def _reads_beside(call: ast.Call, called: str) -> bool:

@@ -67,7 +67,6 @@ def command(words: list[str], folder: Path) -> list[str]:
         *("--setenv", BY_NOW, "1"),
         *("--setenv", "SIMULATED_GPU", str(folder / "state")),
         *("--setenv", "LD_LIBRARY_PATH", _before(folder, "LD_LIBRARY_PATH")),
-        *("--setenv", "PYTHONPATH", _before(HERE, "PYTHONPATH")),
         *("--setenv", "PYTHONDONTWRITEBYTECODE", "1"),
         *("--die-with-parent", "--"),
         *words,

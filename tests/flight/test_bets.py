@@ -24,7 +24,9 @@ def folder(tmp_path):
     """A student's folder with one chapter, of a bet and four questions, and the napkin page."""
     site = tmp_path / "handout" / "site"
     site.mkdir(parents=True)
-    (site / "04_flop_counting.html").write_text(BET + quizzes.html("flops"), encoding="utf-8")
+    (site / "04_flop_counting.html").write_text(
+        BET + quizzes.html("04_flop_counting"), encoding="utf-8"
+    )
     (site / "napkin.html").write_text(quizzes.html("fits"), encoding="utf-8")
     (site / "index.html").write_text("<p>nothing to ask</p>", encoding="utf-8")
     return tmp_path
@@ -57,7 +59,7 @@ def test_the_questions_are_those_of_the_pages(folder):
     bet, *of_quiz = asked["4"]
     assert (bet.where, bet.asks) == ("§4.2", "How many products does backward of x < y compute?")
     assert (bet.choices, bet.answer, bet.because) == ({"a": "one", "b": "two"}, "b", "One each.")
-    for question, made in zip(of_quiz, quizzes.counts(), strict=True):
+    for question, made in zip(of_quiz, quizzes.questions("04_flop_counting"), strict=True):
         assert (question.asks, float(question.answer)) == (made.asks, made.answer)
         assert question.because == made.because
         assert list(question.hints) == made.hints
@@ -101,18 +103,31 @@ def test_without_a_terminal_everything_is_shown_and_nothing_asked(folder, capsys
     assert bets.main(folder, []) == 0
     shown = capsys.readouterr().out
     assert shown.count("quiz\n") == 9
-    assert shown.endswith(
-        "10 questions; a terminal asks them (in JupyterLab: File, New, Terminal)\n"
-    )
+    assert "10 questions; a terminal asks them (in JupyterLab: File, New, Terminal)" in shown
     assert "65,536" not in shown
     assert not (folder / bets.KEPT).exists()
 
 
-def test_a_notebook_is_no_terminal(folder, terminal, monkeypatch):
-    """Behind its `!` is a terminal that nobody types into, so a question would wait for ever."""
-    terminal()
+def test_a_notebook_asks_below_its_cell_only(folder, terminal, monkeypatch, capsys):
+    """Behind its `!` is a terminal that nobody types into, so a question would wait for ever.
+
+    Where a program runs the notebook, Jupyter says so by an error.
+    """
+    terminal("a")
     monkeypatch.setenv("JPY_PARENT_PID", "1")
     assert bets.main(folder, []) == 0
+    assert not (folder / bets.KEPT).exists()
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False)
+    monkeypatch.setitem(sys.modules, "ipykernel", None)
+    assert bets.main(folder, ["4"]) == 130
+    assert list(json.loads((folder / bets.KEPT).read_text()).values()) == [[False]]
+
+    def refused(_):
+        raise NotImplementedError
+
+    monkeypatch.setattr("builtins.input", refused)
+    assert bets.main(folder, ["4"]) == 0
+    assert capsys.readouterr().out.endswith("(nobody is here to answer)\n")
 
 
 def test_a_comma_only_separates_thousands():

@@ -79,55 +79,35 @@ def test_what_would_take_days_is_refused(root, capsys):
     assert "loss: " not in capsys.readouterr().out
 
 
-def trained_on_the_validation_text(monkeypatch, root):
-    """The author's program trains on what was held out."""
-    _, held_out, digest = race.course_text(root)
-    monkeypatch.setattr(race, "course_text", lambda _: (held_out, held_out, digest))
-    return {}
+FLY, COUNT, TEXT = race.fly, race.step_flops, race.course_text
 
 
-def hidden_flops(monkeypatch, root):
-    """The author's program counts half of the FLOPs."""
-    count = race.step_flops
-    monkeypatch.setattr(race, "step_flops", lambda recipe: count(recipe) // 2)
-    return {}
-
-
-def another_budget(monkeypatch, root):
-    """The author's program spends more, and says less."""
-    fly = race.fly
-    monkeypatch.setattr(race, "fly", lambda root, recipe, budget: fly(root, recipe, 3 * budget))
-    return {"budget": BUDGET, "flops": BUDGET}
-
-
-def another_text(monkeypatch, root):
-    """The author validates on a text that is easier."""
-    easier = root / race.TEXT[0] / "test_m9.py"
-    monkeypatch.setattr(race, "TEXT", race.TEXT[1:])
-    easier.touch()
-    return {}
-
-
-def a_forged_loss(monkeypatch, root):
-    """The author writes what was never measured; NaN is no loss either."""
-    return {"loss": float("nan")}
+def trained_on_the_validation_text(root):
+    """What was held out, twice."""
+    _, held_out, digest = TEXT(root)
+    return held_out, held_out, digest
 
 
 @pytest.mark.parametrize(
-    ("cheat", "told"),
+    ("patched", "by", "says", "told"),
     [
-        (trained_on_the_validation_text, "loss: the entry says"),
-        (hidden_flops, "steps: the entry says"),
-        (another_budget, "steps: the entry says"),
-        (another_text, "text: the entry says"),
-        (a_forged_loss, "loss: the entry says nan"),
+        ("course_text", trained_on_the_validation_text, {}, "loss: the entry says"),
+        ("step_flops", lambda recipe: COUNT(recipe) // 2, {}, "steps: the entry says"),
+        (
+            "fly",
+            lambda root, recipe, budget: FLY(root, recipe, 3 * budget),
+            {"budget": BUDGET, "flops": BUDGET},
+            "steps: the entry says",
+        ),
+        ("TEXT", race.TEXT[1:], {}, "text: the entry says"),
+        ("BUDGET", BUDGET, {"loss": float("nan")}, "loss: the entry says nan"),
     ],
 )
-def test_a_cheat_is_noticed(root, capsys, cheat, told):
-    """A recipe has no code, so the entry has to say what its recipe gives."""
+def test_a_cheat_is_noticed(root, capsys, patched, by, says, told):
+    """The author's program may be another one; a recipe has no code, and has to give its entry."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        changed = cheat(monkeypatch, root)
-        path = entry_of(root, **changed)
+        monkeypatch.setattr(race, patched, by)
+        path = entry_of(root, **says)
     assert race.check(root, path, BUDGET) == 1
     assert told in capsys.readouterr().out
 
@@ -153,7 +133,7 @@ def test_what_is_no_recipe_is_refused(root, changed, told):
 
 
 def test_the_best_entry_is_handed_in(root, capsys, monkeypatch):
-    """A worse one, and a better one of another text, leave it; a broken file is no entry."""
+    """A worse one, and a better one of another text, leave it; what is broken is no entry."""
     monkeypatch.setattr(race, "BUDGET", BUDGET)
     options = [word for name, value in SMALL.items() for word in (f"--{name}", str(value))]
     assert race.main(root, [*options, "--rate", "1e-6", "--name", "a\nb"]) == 0
@@ -162,6 +142,7 @@ def test_the_best_entry_is_handed_in(root, capsys, monkeypatch):
     assert (best["name"], best["recipe"]) == ("a\\nb", {**RECIPE, "rate": 1e-6})
     table = json.loads((root / race.FOLDER / "race.json").read_text())
     table += [{**best, "loss": best["loss"] - 1, "text": "another"}]
+    table += [1, {"loss": 0.1}, {**best, "loss": 0.1, "recipe": {"seed": 1}}]
     (root / race.FOLDER / "race.json").write_text(json.dumps(table))
     assert race.main(root, options) == 0  # it learns what the validation text is not
     assert race.read(kept) == best

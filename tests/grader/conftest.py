@@ -28,6 +28,7 @@ from tests.grader.in_this_process import (  # noqa: F401  fixtures
     today,
     typed,
 )
+from tests.grader.processes import ran
 from tests.grader.sampling import thirds
 from tests.grader.warm_python import python
 
@@ -108,10 +109,8 @@ def grader() -> Run:
     def run(
         *arguments: object, cwd: Path = ROOT, env: dict[str, str] | None = None, warm: bool = True
     ) -> "subprocess.CompletedProcess[str]":
-        command = [python() if warm else sys.executable, "-m", "grader", *map(str, arguments)]
-        return subprocess.run(
-            command, cwd=cwd, env=env, capture_output=True, text=True, timeout=600
-        )
+        executable = python() if warm else sys.executable
+        return ran([executable, "-m", "grader", *arguments], cwd=cwd, env=env)
 
     return run
 

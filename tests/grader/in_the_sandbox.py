@@ -2,7 +2,6 @@
 
 import os
 import platform
-import subprocess
 import sys
 import textwrap
 from contextlib import closing, contextmanager
@@ -16,6 +15,7 @@ from grader.sandbox import levels, seccomp
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from kit.student import call
+from tests.grader.processes import ran
 
 COURSE = courses.load()
 POINTS = sum(problem.points for problem in COURSE.problems)
@@ -26,7 +26,7 @@ LIMITS = msgspec.structs.replace(
 
 # A course without torch, for tests of what a box does whatever its zygote imports. Torch takes a
 # zygote ten times as long to start.
-PLAIN = courses.load(COURSE.root / "examples" / "byte_pairs")
+PLAIN = courses.load(COURSE.root / "examples" / "plain_course")
 
 
 NEEDS_LANDLOCK = pytest.mark.skipif(
@@ -92,11 +92,8 @@ LOOK = (
 def graded_in_a_shell(first, submission, *options, **environment):
     """Run `grader grade --only napkin_math` in a shell, after another command in that shell."""
     line = ["bash", "-c", f'{first} && exec "$@"', "bash", sys.executable, "-m", "grader", "grade"]
-    line += [str(submission), "--only", "napkin_math", *map(str, options)]
-    env = {**os.environ, **environment}
-    return subprocess.run(
-        line, cwd=COURSE.root, env=env, capture_output=True, text=True, timeout=600
-    )
+    line += [submission, "--only", "napkin_math", *options]
+    return ran(line, cwd=COURSE.root, env={**os.environ, **environment})
 
 
 MACHINE = seccomp.MACHINES[platform.machine()]

@@ -34,8 +34,6 @@ import gc
 import inspect
 import os
 import re
-import subprocess
-import sys
 import tempfile
 import unicodedata
 import uuid
@@ -62,7 +60,7 @@ from grader.submission.submissions import Submission
 from kit.text import UNSAFE
 from tests.grader.attacks import archives_and_sources
 from tests.grader.in_the_sandbox import NEEDS_LANDLOCK
-from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
+from tests.grader.ordinary_user import NEEDS_ROOT, passed_by_an_ordinary_user
 from tests.grader.processes import processes
 from tests.grader.told import told
 
@@ -316,24 +314,18 @@ def assert_harmless(result, problem: courses.Problem, secrets: list[str]) -> Non
     """Check the parts of a result that must be harmless after every attack."""
     assert json_report.parse(json_report.render(Reported(result))) == result
     assert result.problems[0].id == problem.id
-    tests = [test for p in result.problems for test in p.tests]
-    texts = [
-        text
-        for t in tests
-        for text in (t.about, t.what, t.hint or "", *(fact.text for fact in t.facts))
-    ]
-    texts += [text for i in result.submission.ignored for text in (i.path, i.reason)] + [
-        result.submission.name
-    ]
-    texts.append(
-        terminal.render(Reported(result, sections={p.id: p.section for p in COURSE.problems}))
-    )
-    everything = "\n".join(texts)
+    texts = [result.submission.name]
+    for test in (test for one in result.problems for test in one.tests):
+        texts += [test.about, test.what, test.hint or "", *(fact.text for fact in test.facts)]
+    for left_out in result.submission.ignored:
+        texts += [left_out.path, left_out.reason]
+    sections = {p.id: p.section for p in COURSE.problems}
+    everything = "\n".join([*texts, terminal.render(Reported(result, sections=sections))])
     assert "BREACH" not in everything
     assert [secret for secret in secrets if secret in everything] == []
     assert [line for line in private_lines_of(problem.id) if line in everything] == []
     assert {c for c in everything if unicodedata.category(c) in UNSAFE} <= {"\n"}
-    assert max(map(len, texts[:-1])) <= 2000
+    assert max(map(len, texts)) <= 2000
 
 
 @contextmanager
@@ -421,20 +413,14 @@ def on_the_sandbox(attacks: list[Attack]):
         pytest.param(on_the_sandbox(ALL), id="on the sandbox", marks=pytest.mark.proof),
     ],
 )
-def test_they_fail_for_an_ordinary_user_as_well(attacks, root):
+def test_they_fail_for_an_ordinary_user_as_well(attacks):
     """The tests above, at the first level, run by a user who owns nothing here.
 
     Everything in such a user's box belongs to the user, and so to the student's code.
     """
-    test = test_it_earns_nothing_and_harms_nobody.__name__
-    ids = [f"{__file__}::{test}[bubblewrap-{attack.name}]" for attack in attacks]
-    # An earlier test has kept the plugins out of the runs of pytest that grade.
-    plugins = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": ""}
-    with as_an_ordinary_user() as words:
-        command = [*words, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *ids]
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, env=plugins)
-    assert 0 == done.returncode, done.stdout[-8000:] + done.stderr
-    assert re.search(rf"^{len(attacks)} passed", done.stdout, re.MULTILINE), done.stdout[-500:]
+    test = f"{__file__}::{test_it_earns_nothing_and_harms_nobody.__name__}"
+    ids = [f"{test}[bubblewrap-{attack.name}]" for attack in attacks]
+    assert passed_by_an_ordinary_user(*ids).startswith(f"{len(attacks)} passed")
 
 
 @pytest.mark.parametrize(

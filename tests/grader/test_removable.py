@@ -13,11 +13,8 @@ from tests.grader.sampling import every
 # The files of each below grader/, and a word that no other file there has.
 PARTS = {
     "junit": (("report/more/junit.py",), "junit(?!xml|-xml)"),
-    "prairielearn": (
-        ("report/more/prairielearn.py", "gradescope/more/prairielearn.py"),
-        "prairielearn",
-    ),
-    "autolab": (("report/more/autolab.py", "gradescope/more/autolab.py"), "autolab"),
+    "prairielearn": (("gradescope/more/prairielearn.py",), "prairielearn"),
+    "autolab": (("gradescope/more/autolab.py",), "autolab"),
     "ray": (("classroom/more/ray.py",), r"\bray\b"),
     "similarity": (("similarity", "commands/more/similar.py"), r"grader\.similarity"),
     "moodle": (("classroom/intake/more/moodle.py",), "moodle"),

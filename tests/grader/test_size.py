@@ -8,12 +8,12 @@ for and what they replace. Numbers are rounded up, so that an ordinary change fi
 
 import ast
 import statistics
-import subprocess
 from collections import Counter
 
 import pytest
 
 from grader.course import courses
+from tests.grader.processes import ran
 
 # Files, and thousands of lines. A file counts for the first area that its path begins with.
 MOST = {
@@ -38,9 +38,7 @@ def test_no_area_exceeds_its_budget(root):
     """Tracked files alone count; a picture counts as its bytes are split by line ends."""
     if not (root / ".git").exists():
         pytest.skip("only a clone knows its files")
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True, text=True
-    )
+    listed = ran(["git", "ls-files", "-z"], cwd=root)
     files, lines = Counter(), Counter()
     for path in filter(None, listed.stdout.split("\0")):
         area = next(area for area in MOST if path.startswith(f"{area}/" if area else ""))

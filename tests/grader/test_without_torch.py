@@ -1,10 +1,8 @@
 """Courses without torch, in an environment in which torch is not installed at all."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 import venv
 import zipfile
@@ -16,6 +14,7 @@ from grader.base.errors import UsageError
 from grader.course import courses
 from grader.sandbox.box import Sandbox
 from tests.grader import small_courses
+from tests.grader.conftest import ROOT
 from tests.grader.in_the_sandbox import LEVELS
 from tests.grader.processes import ran
 from tests.grader.sampling import every
@@ -71,14 +70,7 @@ def with_stubs(python, course):
 
 def grader(python, *arguments, options=()):
     """Run `grader` with this Python; return the completed process."""
-    command = [python, *options, "-m", "grader", *arguments]
-    return subprocess.run(
-        [*map(str, command)],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    return ran([python, *options, "-m", "grader", *arguments], cwd=ROOT)
 
 
 def handed_in(course, folder, old="", new=""):
@@ -205,6 +197,56 @@ def test_neither_side_imports_what_the_course_does_not_list(tmp_path):
     assert [] == IMPORTED.findall(done.stderr)
 
 
+PROBE = """
+from pathlib import Path
+
+
+def count_corpus(student) -> dict[str, int]:
+    return student.words.count_words(Path(__file__).with_name("corpus.txt").read_text())
+"""
+HIDDEN = """
+import json
+from pathlib import Path
+
+from kit import expect
+from tests import probes
+
+
+def test_the_corpus(student):
+    right = json.loads(Path(__file__).with_name("right.json").read_text())
+    expect.value(student.run(probes.count_corpus), right, of="count_words")
+"""
+
+
+def test_the_data_and_the_packages_of_a_course_go_where_its_tests_go(tmp_path):
+    """Students get the data of probes, Gradescope those of hidden tests, too."""
+    course = small_courses.plain_python(tmp_path / "course")
+    data = {"probes/corpus.txt": "a B a", "hidden/count_words/right.json": '{"a": 2, "b": 1}'}
+    code = {"probes/__init__.py": PROBE, "hidden/count_words/test_hidden.py": HIDDEN}
+    for name, text in {**data, **code}.items():
+        (course / "tests" / name).write_text(text)
+    listed = course / "assignment" / "problems.toml"
+    listed.write_text(listed.read_text().replace("packages = []", 'packages = ["filelock>=3"]'))
+    done = grader(
+        sys.executable, "grade", "--course", course, handed_in(course, tmp_path / "given")
+    )
+    assert "count_words  1.00 / 1" in done.stdout, done.stdout + done.stderr
+    found = {}
+    for kind in ("student", "gradescope"):
+        done = grader(sys.executable, "release", kind, "--course", course, tmp_path / "out.zip")
+        assert done.returncode == 0, done.stderr
+        with zipfile.ZipFile(tmp_path / "out.zip") as archive:
+            found |= {f"{kind}/{name}": archive.read(name).decode() for name in archive.namelist()}
+    assert "student/student/tests/probes/corpus.txt" in found
+    assert not [name for name in found if name.startswith("student") and "hidden" in name]
+    assert '["filelock>=3", "pytest>=8.2"]' in found["student/student/pyproject.toml"]
+    assert "gradescope/course/tests/hidden/count_words/right.json" in found
+    assert "gradescope/course/tests/probes/corpus.txt" in found
+    needed = found["gradescope/requirements.txt"]
+    assert "filelock==" in needed
+    assert "torch" not in needed
+
+
 @pytest.mark.parametrize("isolation", every(2, LEVELS))
 def test_a_submission_that_imports_what_the_course_does_not_list(isolation, tmp_path):
     """It is told the name of the module, also where the grader has it."""
@@ -252,13 +294,7 @@ TREES = [
 
 
 def test_a_frame_imports_nothing():
-    done = subprocess.run(
-        [sys.executable, "-c", PLAIN_CODEC.replace("TREES", repr(TREES))],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-    )
+    done = ran([sys.executable, "-c", PLAIN_CODEC.replace("TREES", repr(TREES))], cwd=ROOT)
     said = [
         f"a value of {library} arrived where {library} is not imported"
         for library in ("torch", "torch", "torch", "numpy")
@@ -270,7 +306,5 @@ def test_an_import_of_numpy_changes_no_generator():
     """A library that the code imports while its generators are watched was not watched before."""
     code = "from kit.student import watching_generators\n"
     code += "with watching_generators() as changed:\n    import numpy\nprint(changed)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True
-    )
+    done = ran([sys.executable, "-c", code], cwd=ROOT)
     assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -32,6 +32,7 @@ from fractions import Fraction
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -426,10 +427,11 @@ def reference_as_assignment() -> Iterator[None]:
                 sys.modules[name] = module
 
 
-def run_code(page: str, markdown: str) -> list[str]:
+def run_code(page: str, markdown: str) -> tuple[list[str], dict[str, object]]:
     """Run the Python blocks of a page in order, as one session.
 
-    Returns a complaint for each block that does not print what the page shows.
+    Returns a complaint for each block that does not print what the page shows, and what the blocks
+    have defined.
     """
     said: list[str] = []
     names: dict[str, object] = {}
@@ -446,4 +448,11 @@ def run_code(page: str, markdown: str) -> list[str]:
                 test, out=said.append, clear_globs=False
             )
             names = test.globs
-    return said
+    return said, names
+
+
+@cache
+def session(page: str) -> tuple[list[str], SimpleNamespace]:
+    """The same for a page as it is, which runs once."""
+    said, names = run_code(page, (HANDOUT / page).read_text(encoding="utf-8"))
+    return said, SimpleNamespace(**names)

@@ -118,27 +118,13 @@ def test_matmul_is_the_roofline():
 TODAY = [(4, 24, 1, 1, 0), (2, 40, 6, 2, 1)]
 
 
-# The fields of the calculators by the attributes of a model.
-FIELDS = {
-    "vocab_size": "vocabulary", "num_layers": "layers", "d_model": "d", "num_heads": "heads",
-    "kv_heads": "kv_heads", "d_ff": "d_ff", "head_width": "head_width", "experts": "experts",
-    "active_experts": "active", "shared_experts": "shared", "gated_ffn": "gated",
-    "tied_embeddings": "tied",
-}  # fmt: skip
-
-
-def sizes_of(config):
-    """The fields of the calculators for a model."""
-    return {field: int(getattr(config, name)) for name, field in FIELDS.items()}
-
-
 @pytest.mark.parametrize(("gated", "tied", "today"), list(itertools.product((0, 1), (0, 1), TODAY)))
 def test_model_size_is_transformer_parameters(gated, tied, today):
     """The sizes agree for every kind of layer, and for tied and untied embeddings."""
     config = flop_counting.TransformerConfig(
         32000, 2048, 3, 96, 4, 256, bool(gated), bool(tied), *today
     )
-    given, parameters = sizes_of(config), accounting.transformer_parameters(config)
+    given, parameters = micro_batch.sizes_of(config), accounting.transformer_parameters(config)
     got = results("model-size", **given)
     assert got["parameters"] == parameters
     assert results("training-memory", **given)["parameters"] == parameters
@@ -160,7 +146,7 @@ def test_what_fits_is_max_parameters():
     """The results agree for every recipe."""
     _, table = formulas.evaluate(FORMS["training-memory"], {"devices": 8})
     for row in table:
-        recipe = formulas._RECIPES[row["recipe"].name]
+        recipe = formulas.TRAINING[row["recipe"].name]
         assert row["each"] == accounting.bytes_per_parameter(recipe)
         assert row["fits"] == accounting.max_parameters(
             8 * accounting.H100_SXM.memory_bytes, recipe
@@ -233,33 +219,6 @@ def test_a_number_that_is_too_large_becomes_what_torch_makes_of_it(name, number,
     by_torch = torch.tensor(number).to(getattr(torch, name)).double().item()
     # Without an infinity, earlier versions of torch make it NaN.
     assert by_torch == pytest.approx(value, rel=1e-7) or math.isnan(by_torch)
-
-
-@pytest.mark.parametrize("recipe", formulas.RECIPES)
-@pytest.mark.parametrize("gated", [0, 1])
-@pytest.mark.parametrize("tied", [0, 1])
-@pytest.mark.parametrize("today", TODAY)
-def test_training_memory_is_that_of_a_micro_batch(recipe, gated, tied, today):
-    """Every part agrees, and tests/handout/test_micro_batch.py compares it with a real step."""
-    config = flop_counting.TransformerConfig(
-        1000, 256, 6, 96, 4, 320, bool(gated), bool(tied), *today
-    )
-    sizes = sizes_of(config)
-    for projections, fused, segments in itertools.product((1, 3), (0, 1), (0, 3, 6)):
-        of_layer = {"projections": projections, "fused_attention": bool(fused)}
-        parts = micro_batch.peak(
-            config, 3, formulas._RECIPES[recipe], segments=segments, **of_layer
-        )
-        given = {"batch": 3, "sequence": 256, "projections": projections}
-        given |= {"fused": fused, "segments": segments, "recipe": recipe}
-        got = results("training-memory", **sizes, **given)
-        assert got["activations"] == parts.layers
-        assert [got["copies"], got["head"], got["logits"]] == [
-            parts.copies,
-            parts.head,
-            parts.logits,
-        ]
-        assert got["total"] == parts.total
 
 
 # --- formulas translated to JavaScript ------------------------------------------------------------

@@ -13,7 +13,7 @@ from handout.site import agreement
 from tests.grader.sampling import every
 from tests.handout import chapters
 from tests.handout.chapters import small_pages
-from tests.handout.page_figures import CODE, COURSE, DIGITS, HANDOUT, Figures, run_code
+from tests.handout.page_figures import CODE, COURSE, DIGITS, HANDOUT, Figures, run_code, session
 
 # One worker computes the figures of a page, once for all tests.
 PAGES = [
@@ -55,7 +55,7 @@ def test_every_figure_is_computed(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_of_code_runs(page):
     """With the reference, each block prints what the page shows."""
-    assert run_code(page, text_of(page)) == []
+    assert session(page)[0] == []
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def test_a_changed_digit_of_code_is_noticed(page, one_in):
     unnoticed = []
     for i, block in digits[::one_in]:
         # Code after the changed block can stay as it is.
-        if not run_code(page, changed(text, i)[: block.end()]):
+        if not run_code(page, changed(text, i)[: block.end()])[0]:
             unnoticed.append(text[max(0, i - 40) : i + 20])
     assert unnoticed == []
 
@@ -259,7 +259,6 @@ def test_a_formula_that_nothing_checks_is_refused(nothing):
 
 def test_code_that_prints_something_else_is_noticed():
     """The complaint quotes doctest and gives the line."""
-    assert run_code("page.md", "```python\n>>> 1 + 1\n2\n```\n") == []
-    assert "Expected:\n    3\nGot:\n    2\n" in "".join(
-        run_code("page.md", "```python\n>>> 1 + 1\n3\n```\n")
-    )
+    assert run_code("page.md", "```python\n>>> 1 + 1\n2\n```\n")[0] == []
+    said, _ = run_code("page.md", "```python\n>>> 1 + 1\n3\n```\n")
+    assert "Expected:\n    3\nGot:\n    2\n" in "".join(said)

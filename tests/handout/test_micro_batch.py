@@ -14,14 +14,12 @@ import torch
 
 from grader.solutions.reference.activation_checkpointing import saved_activation_bytes
 from grader.solutions.reference.flop_counting import TransformerConfig
-from grader.solutions.reference.resource_accounting import TrainingRecipe
-from handout.site import measured, micro_batch, wren
+from handout.site import formulas, measured, micro_batch, wren
 from handout.site.measured import Block, Live, Model, a_micro_batch
 from tests.grader.sampling import every
 
-FP32, BF16 = torch.float32, torch.bfloat16
-AUTOCAST = TrainingRecipe(FP32, FP32, (FP32, FP32))
-PURE = TrainingRecipe(BF16, BF16, (FP32, FP32))
+BF16 = torch.bfloat16
+AUTOCAST, PURE = formulas.FULL, formulas.SLIM
 RECIPES = {"autocast": AUTOCAST, "bfloat16 weights": PURE}
 SEQUENCES = 4
 
@@ -62,18 +60,18 @@ def not_in_the_formula(sizes, recipe, sequences=SEQUENCES, layers=None):
     return tokens * (norms + layers * 4 * sizes.num_heads + 2 * 8)
 
 
-@pytest.mark.parametrize("fused_attention", [True, False])
+@pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("gated_ffn", [True, False])
 @pytest.mark.parametrize("projections", [1, 3])
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_layer_keeps_what_the_formula_says(recipe, projections, gated_ffn, fused_attention):
+def test_a_layer_keeps_what_the_formula_says(recipe, projections, gated_ffn, fused):
     """To the byte, apart from the statistics of norms and of attention.
 
     On a CPU autocast runs softmax in bfloat16, on a GPU in float32, which keeps 4 bytes more for
     each score.
     """
     sizes, recipe = config(gated_ffn=gated_ffn), RECIPES[recipe]
-    block = Block(sizes, projections, fused_attention).to(recipe.parameter)
+    block = Block(sizes, projections, fused).to(recipe.parameter)
     x = torch.randn(SEQUENCES, 64, 128, dtype=recipe.parameter, requires_grad=True)
 
     def forward():
@@ -84,14 +82,12 @@ def test_a_layer_keeps_what_the_formula_says(recipe, projections, gated_ffn, fus
     kept = saved_activation_bytes(forward, exclude=weights)
     tokens, scores = SEQUENCES * 64, SEQUENCES * 4 * 64**2
     statistics = tokens * 2 * 2 * recipe.parameter.itemsize
-    if fused_attention:
+    if fused:
         statistics += tokens * 4 * sizes.num_heads
-    on_a_gpu = 0 if fused_attention else 4 * scores
+    on_a_gpu = 0 if fused else 4 * scores
     copies = 2 * sum(weight.numel() for weight in weights if weight.dim() == 2)
     autocast = (copies - on_a_gpu) * (recipe is AUTOCAST)
-    expected = micro_batch.layer_bytes(
-        sizes, tokens, recipe, fused_attention=fused_attention, projections=projections
-    )
+    expected = micro_batch.layer_bytes(sizes, tokens, recipe, fused=fused, projections=projections)
     assert kept == expected + statistics + autocast
 
 
@@ -128,7 +124,24 @@ def test_the_peak_of_a_step_is_the_formulas(recipe, projections):
     assert 0 <= step_peak(sizes, recipe, projections=projections) - expected < 4096
 
 
-# Which moment is the peak, for a model of 8 layers: the size that makes it so.
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(("vocabulary", "segments"), [(2048, 0), (2048, 3), (16, 3)])
+def test_an_embedding_of_its_own_takes_only_weights_gradients_and_moments(
+    recipe, vocabulary, segments
+):
+    """It is looked up, not multiplied, so autocast makes no copy of it."""
+    sizes, recipe = config(vocab_size=vocabulary), RECIPES[recipe]
+    tied = micro_batch.peak(sizes, SEQUENCES, recipe, segments=segments)
+    assert (tied.logits == 0) == (vocabulary == 16), "the peak is that of a segment"
+    sizes = replace(sizes, tied_embeddings=False)
+    more = micro_batch.peak(sizes, SEQUENCES, recipe, segments=segments)
+    added, bytes_each = sizes.vocab_size * sizes.d_model, recipe.parameter.itemsize
+    assert more.weights - tied.weights == more.gradients - tied.gradients == added * bytes_each
+    assert more.moments - tied.moments == 8 * added
+    assert more[3:] == tied[3:]
+
+
+# Which moment is the peak, for a model of 8 layers or 2: the size that makes it so.
 MOMENTS = {
     "the loss": ({"vocab_size": 8192}, 16, 8),
     "the loss, long segments": ({"vocab_size": 8192}, 16, 2),
@@ -136,15 +149,19 @@ MOMENTS = {
     "a segment": ({"vocab_size": 64, "context_length": 256}, 8, 8),
     "a long segment": ({"vocab_size": 64, "context_length": 256}, 8, 2),
 }
+# The gradient of a matrix matters here, which autocast makes wider a little later.
+WIDE = {"a wide segment": ({"vocab_size": 64, "num_layers": 2, "d_ff": 4096}, 1, 2)}
 
 
-@pytest.mark.parametrize(("recipe", "moment"), every(2, product(RECIPES, MOMENTS)))
+@pytest.mark.parametrize(
+    ("recipe", "moment"), [*every(2, product(RECIPES, MOMENTS)), ("bfloat16 weights", *WIDE)]
+)
 def test_with_checkpoints_the_peak_is_the_largest_of_three_moments(recipe, moment):
     """To the byte where the loss is largest, and within 1 % where a segment is."""
-    changed, sequences, segments = MOMENTS[moment]
-    sizes, recipe = config(num_layers=8, **changed), RECIPES[recipe]
+    changed, sequences, segments = (MOMENTS | WIDE)[moment]
+    sizes, recipe = config(**{"num_layers": 8} | changed), RECIPES[recipe]
     parts = micro_batch.peak(sizes, sequences, recipe, segments=segments)
-    layers = 0 if parts.logits else 8 // segments
+    layers = 0 if parts.logits else sizes.num_layers // segments
     left_out = not_in_the_formula(sizes, recipe, sequences, layers)
     measured = step_peak(sizes, recipe, sequences, segments=segments)
     expected = parts.total - parts.moments + left_out

@@ -65,7 +65,7 @@ def test_each_chapter_has_a_valid_notebook():
 def test_a_notebook_runs_from_top_to_bottom(name, monkeypatch):
     """With the reference, each cell shows its stored output, which is what the page shows."""
     monkeypatch.setattr(sys, "path", [*sys.path])
-    setup, *rest = cells(name, "code")
+    setup, *rest, asks = cells(name, "code")
     names = {"__name__": "__main__"}
     with reference_as_assignment(), torch.random.fork_rng():
         assert shown(setup["source"], names).startswith("Your code is in ")
@@ -73,6 +73,9 @@ def test_a_notebook_runs_from_top_to_bottom(name, monkeypatch):
             expected = "".join(line for output in cell["outputs"] for line in output["text"])
             assert shown(cell["source"], names).split() == expected.split(), cell["id"]
             assert "raises-exception" in cell["metadata"]["tags"]
+    with monkeypatch.context() as patch:
+        patch.setattr("flight.bets.main", lambda root, words: print(root.name and words))
+        assert shown(asks["source"], names) == f"['{int(name[:2])}']\n"
 
 
 @pytest.mark.parametrize("name", NAMES)

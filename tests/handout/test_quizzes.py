@@ -1,6 +1,7 @@
 """The quizzes: torch's answers, a hint for each likely mistake, and no need of a script."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -10,12 +11,10 @@ from flight import bets
 from handout.site import agreement, quizzes
 from tests.handout.browsing import serious
 
-PLACES = {"strides": "01_tensor_memory", "flops": "04_flop_counting", "fits": "napkin"}
-OF_THE_PAGE = [name for name in quizzes.napkin() if not name[0].isdigit()]
+HINTED = ["01_tensor_memory", "04_flop_counting"]
+OF_THE_PAGE = [name for name in quizzes.problems() if not name[0].isdigit()]
 PROBLEMS = [
-    (problem.working, question)
-    for name, asked in quizzes.napkin().items()
-    for problem, question in zip(asked, quizzes.QUIZZES[name][1](), strict=True)
+    (problem, problem.question()) for asked in quizzes.problems().values() for problem in asked
 ]
 FUNCTIONS = {name: getattr(math, name) for name in ("ceil", "floor", "sqrt", "log", "log2")}
 
@@ -37,9 +36,14 @@ def test_the_answers_are_torchs():
     """Each answer, for the tensors that its question describes."""
     x = torch.arange(3 * 6 * 5).reshape(3, 6, 5)
     added = x.transpose(0, 2).reshape(-1).to(torch.float32).untyped_storage().nbytes()
-    got = [question.answer for question in quizzes.strides()]
-    assert got == [int(x[1, 0, 0]), int(x.transpose(0, 2)[1, 0, 0]), int(x[1:, :, 2][0, 0]), added]
-    assert [question.answer for question in quizzes.counts()] == [
+    strides, counts = ([q.answer for q in quizzes.questions(name)] for name in HINTED)
+    assert strides == [
+        int(x[1, 0, 0]),
+        int(x.transpose(0, 2)[1, 0, 0]),
+        int(x[1:, :, 2][0, 0]),
+        added,
+    ]
+    assert counts == [
         counted(lambda: torch.ones(32, 64) @ torch.ones(64, 16)),
         counted(lambda: torch.ones(2, 8, 3, 4) @ torch.ones(4, 5)),
         counted(layer),
@@ -47,28 +51,37 @@ def test_the_answers_are_torchs():
     ]
 
 
-@pytest.mark.parametrize("number", range(62))
+@pytest.mark.parametrize("number", range(70))
 def test_the_working_by_hand_gives_the_references_answer(number):
-    """Counts are exact, and others within half of what a typed answer may differ by."""
-    working, question = PROBLEMS[number]
-    by_hand = eval(working, {"__builtins__": {}}, FUNCTIONS)
+    """Counts are exact, and others within half of what a typed answer may differ by.
+
+    A reason in words has only numbers of the working, of names and of the question.
+    """
+    problem, question = PROBLEMS[number]
+    by_hand = eval(problem.working, {"__builtins__": {}}, FUNCTIONS)
     assert abs(by_hand - question.answer) <= question.within / 2 * question.answer
+    assert numbers_in(problem.because) <= numbers_in(problem.working + problem.asks)
+
+
+def numbers_in(text):
+    """The whole numbers of a text, except 0 and 1."""
+    return set(re.findall(r"\d+", text)) - {"0", "1"}
 
 
 def test_the_napkin_page_has_forty_problems_about_eight_questions():
     """No problem stands there twice, and what is shown is precise enough to be right if typed."""
     assert len(OF_THE_PAGE) == 8
-    assert sum(len(quizzes.napkin()[name]) for name in OF_THE_PAGE) == 40
-    assert len({question.asks for _, question in PROBLEMS}) == len(PROBLEMS) == 62
+    assert sum(len(quizzes.problems()[name]) for name in OF_THE_PAGE) == 40
+    assert len({question.asks for _, question in PROBLEMS}) == len(PROBLEMS) == 70
     for _, question in PROBLEMS:
         shown = float(quizzes.written(question).partition(" ")[0].replace(",", ""))
         assert abs(shown - question.answer) <= question.within * question.answer, question.asks
 
 
-@pytest.mark.parametrize("name", ["strides", "flops"])
+@pytest.mark.parametrize("name", HINTED)
 def test_a_hint_belongs_to_one_wrong_number(name):
     """The answer has no hint, and two mistakes never give the same number."""
-    for question in quizzes.QUIZZES[name][1]():
+    for question in quizzes.questions(name):
         meant = [question.answer, *(wrong for wrong, _ in question.hints)]
         assert len(set(meant)) == len(meant) > 3, question.asks
 
@@ -84,11 +97,11 @@ ANSWERED = """(field, texts) => texts.map((text) => {
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", [*HINTED, "fits"])
 def test_the_page_says_what_is_wrong(page, address, name):
     """Each wrong number gets its hint, other text gets help, and the answer is right."""
-    page.goto(address(PLACES[name]))
-    for question in quizzes.QUIZZES[name][1]():
+    page.goto(address(name if name in HINTED else "napkin"))
+    for question in quizzes.questions(name):
         field = page.get_by_label(question.asks, exact=False)
         answers = {str(wrong): f"Not yet. {hint}" for wrong, hint in question.hints}
         answers |= {"": "Type a number, such as 1,200 or 1.2e15.", "-7": "Not yet. The answer is"}
@@ -113,7 +126,7 @@ def test_without_a_script_answers_can_be_unfolded(browser, address):
     context = browser.new_context(offline=True, java_script_enabled=False)
     try:
         plain = context.new_page()
-        plain.goto(address(PLACES["strides"]))
+        plain.goto(address(HINTED[0]))
         assert plain.locator(".quiz input:visible").count() == 0
         folded = plain.locator(".quiz details").first
         folded.locator("summary").click()
@@ -129,7 +142,7 @@ def test_the_command_asks_every_bet_and_every_question(site):
     asked = [question for found in bets.questions(site).values() for question in found]
     pages = "".join(text for name, text in agreement.pages().items() if name[:1].isdigit())
     assert sum(bool(question.choices) for question in asked) == pages.count(":class: bet")
-    made = [question for _, of_quiz in quizzes.QUIZZES.values() for question in of_quiz()]
+    made = [question for _, question in PROBLEMS]
     answers = {q.asks: float(q.answer) for q in asked if not q.choices}
     units = [q.show.partition(" ")[2] for q in made]
     asks = [q.asks + f" (in {unit})" * bool(unit) for q, unit in zip(made, units, strict=True)]

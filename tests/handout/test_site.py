@@ -110,33 +110,28 @@ def test_every_link_leads_somewhere(site, visited, name):
             )
 
 
-def test_search_works_from_files(address, page):
+OTHER_WORDS = [
+    pytest.param(word, "", marks=pytest.mark.proof) for word in ("storage", "activation")
+]
+
+
+@pytest.mark.parametrize(("word", "title"), [("roofline", "Resource accounting"), *OTHER_WORDS])
+def test_search_works_from_files(address, page, word, title):
     """An unknown word finds nothing. A word of the text finds its chapter, which can be opened.
 
     The page shows the words highlighted, also next to pictures.
     """
     page.goto(address("search") + "?q=xylophone")
     page.get_by_text("did not match any documents").wait_for()
-    page.goto(address("search") + "?q=roofline")
+    page.goto(address("search") + f"?q={word}")
     hits = page.locator("#search-results li a")
     hits.first.wait_for()
     page.get_by_text("Search finished").wait_for()
-    assert any("Resource accounting" in text for text in hits.all_inner_texts())
+    assert any(title in text for text in hits.all_inner_texts())
     hits.first.click()
     page.locator("article .highlighted").first.wait_for()
     assert page.seen == []
     assert all(url.startswith("file:") for url in page.requests)
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("word", ["storage", "activation"])
-def test_a_hit_can_be_followed(address, page, word):
-    """Other words on other pages."""
-    page.goto(address("search") + f"?q={word}")
-    page.get_by_text("Search finished").wait_for()
-    page.locator("#search-results li a").first.click()
-    page.locator("article .highlighted").first.wait_for()
-    assert page.seen == []
 
 
 def test_formulas_have_their_font(opened, page):
@@ -183,6 +178,15 @@ def test_the_sidebar_shows_the_section_that_is_read(visited, name):
     assert len(visit.headings) > 3
     assert visit.headings == visit.listed
     assert visit.marked == [1, True]
+
+
+def test_the_skip_link_passes_the_sidebar(opened, page):
+    """It is the first thing that Tab reaches, and Enter leads from it to the text."""
+    opened("05_resource_accounting")
+    for key in ("Tab", "Enter", "Tab"):
+        page.keyboard.press(key)
+    assert page.evaluate("document.activeElement.matches('article a')")
+    assert page.url.endswith("#furo-main-content")
 
 
 def test_sections_are_reached_by_keyboard_on_a_phone(opened, page):

@@ -412,6 +412,7 @@ class Accumulated(TypedDict):
     held: int
     x: Tensor
     y: Tensor
+    trains: bool
     generators_changed: list[str]
 
 
@@ -510,6 +511,7 @@ def _accumulate_gradients(
         "held": max(held, default=0),
         "x": x,
         "y": y,
+        "trains": model.training,
         "generators_changed": changed,
     }
 

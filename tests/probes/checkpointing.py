@@ -144,17 +144,13 @@ def state_after_load(
 
     The first parameter is frozen when it is loaded, and the second was when it was saved.
     """
-
-    def save() -> None:
-        model = Holder(parameters, buffers, zeros=False)
-        list(model.parameters())[1].requires_grad_(False)
-        student.checkpointing.save_checkpoint(model, _adamw(model), 3, NAME)
-
     with _folders():
-        save()
+        saved = Holder(parameters, buffers, zeros=False)
+        list(saved.parameters())[1].requires_grad_(False)
+        _save(student, saved)
         model = Holder(parameters, buffers, zeros=True)
         next(model.parameters()).requires_grad_(False)
-        student.checkpointing.load_checkpoint(NAME, model, _adamw(model))
+        _load(student, model)
         return _weights(model)
 
 
@@ -178,18 +174,13 @@ def optimizers_after_load(
         runs: For each, a kind, the gradients of the steps before the save, and those of the steps
             before the load.
     """
-
-    def save() -> None:
-        for i, (kind, steps, _) in enumerate(runs):
-            model, optimizer = _stepped(kind, parameters, steps)
-            student.checkpointing.save_checkpoint(model, optimizer, 3, f"{NAME} {i}")
-
     states = []
     with _folders():
-        save()
+        for i, (kind, steps, _) in enumerate(runs):
+            _save(student, *_stepped(kind, parameters, steps), out=f"{NAME} {i}")
         for i, (kind, _, before) in enumerate(runs):
             model, optimizer = _stepped(kind, parameters, before)
-            student.checkpointing.load_checkpoint(f"{NAME} {i}", model, optimizer)
+            _load(student, model, optimizer, src=f"{NAME} {i}")
             states.append(_optimizer_state(optimizer))
     return states
 
@@ -224,22 +215,15 @@ def draws(student: Any, *, seed: int, sources: Sequence[str]) -> dict[str, list[
 
 def draws_of_gpus(student: Any, *, seeds: Sequence[int]) -> list[list[float]]:
     """Numbers that each of several GPUs would draw after a load; one seed for each of them."""
-
-    def save() -> None:
+    import_module(student, module="checkpointing")  # which may seed the generators of GPUs
+    with _folders():
         with _gpus(seeds) as generators:
             for generator in generators:
                 torch.rand(3, generator=generator)
             _save(student)
-
-    def load() -> list[list[float]]:
         with _gpus([seed + 1 for seed in seeds]) as generators:
             _load(student)
             return [torch.rand(4, generator=g).tolist() for g in generators]
-
-    import_module(student, module="checkpointing")  # which may seed the generators of GPUs
-    with _folders():
-        save()
-        return load()
 
 
 def cpu_loads_what_a_gpu_saved(student: Any, *, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -248,18 +232,15 @@ def cpu_loads_what_a_gpu_saved(student: Any, *, parameters: dict[str, Tensor]) -
     The tensors of the model and the optimizer are marked as tensors of the first GPU, and so are
     all tensors made from them, except by a move to the CPU.
     """
-
-    def save() -> None:
-        model, optimizer = _stepped("AdamW", list(parameters.values()), [list(parameters.values())])
+    values = list(parameters.values())
+    with _folders():
+        model, optimizer = _stepped("AdamW", values, [values])
         model.load_state_dict(parameters)
         state = [v for of in optimizer.state.values() for v in of.values() if v.numel() > 1]
         with _gpus((5, 6)), _on_a_gpu([*model.state_dict().values(), *state]):
-            student.checkpointing.save_checkpoint(model, optimizer, 3, NAME)
-
-    with _folders():
-        save()
-        model, optimizer = _stepped("AdamW", list(parameters.values()), [])
-        student.checkpointing.load_checkpoint(NAME, model, optimizer)
+            _save(student, model, optimizer)
+        model, optimizer = _stepped("AdamW", values, [])
+        _load(student, model, optimizer)
         return _weights(model)
 
 
@@ -325,26 +306,22 @@ def resumed(student: Any, *, seed: int, steps: int, stop: int) -> Run:
         def save() -> None:
             model, optimizer = _fresh(seed)
             _train(model, optimizer, 0, stop)
-            student.checkpointing.save_checkpoint(model, optimizer, stop, NAME)
+            _save(student, model, optimizer)
 
         _elsewhere(save)
         model, optimizer = _fresh(seed + 1)
         _train(model, optimizer, 0, 1)
-        student.checkpointing.load_checkpoint(NAME, model, optimizer)
+        _load(student, model, optimizer)
         return _train(model, optimizer, stop, steps)
 
 
 def run_that_saves(student: Any, *, seed: int, steps: int) -> tuple[Run, Tensor]:
     """The same run, saved after each step, and a weight in its last checkpoint."""
-
-    def save(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        student.checkpointing.save_checkpoint(model, optimizer, steps, NAME)
-
     import_module(student, module="checkpointing")
     with _one_thread(), _folders():
-        done = _train(*_fresh(seed), 0, steps, save)
+        done = _train(*_fresh(seed), 0, steps, functools.partial(_save, student))
         model, optimizer = _fresh(seed + 1)
-        student.checkpointing.load_checkpoint(NAME, model, optimizer)
+        _load(student, model, optimizer)
         return done, _weights(model)["layers.0.weight"]
 
 
@@ -379,9 +356,9 @@ def leavings(student: Any, *, weight: Tensor, load: bool) -> Leavings:
             p.grad = torch.full_like(p, 2.0)
         generators = _generators()
         if load:
-            student.checkpointing.load_checkpoint(NAME, model, optimizer)
+            _load(student, model, optimizer)
         else:
-            student.checkpointing.save_checkpoint(model, optimizer, 7, "folder/another")
+            _save(student, model, optimizer, out="folder/another")
         after = list(model.parameters())
         same = [id(p) for p in after] == [id(p) for p in parameters] and [
             x.data_ptr() for x in model.state_dict().values()
@@ -411,44 +388,31 @@ FILES: dict[str, Callable[[], Any]] = {
 
 
 def streams(student: Any, *, runs: Sequence[tuple[Tensor, bytes, str]]) -> list[Streamed]:
-    """Checkpoints written to file-like objects, and read from others of their kinds.
+    """Checkpoints written to file-like objects, and read from them.
 
     Args:
         runs: For each, a layer's weight, the bytes before the checkpoint, and one of FILES.
     """
     with _folders():
-        written = [_written(student, *run) for run in runs]
-        return [_read(student, *run, *w) for run, w in zip(runs, written, strict=True)]
+        return [_streamed(student, *run) for run in runs]
 
 
-def _written(student: Any, weight: Tensor, before: bytes, kind: str) -> tuple[bytes, bool]:
-    """What a file-like object holds after a save, and whether it is closed."""
-    with FILES[kind]() as out:
-        out.write(before)
-        model = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
-        model.load_state_dict({"weight": weight})
-        student.checkpointing.save_checkpoint(model, _adamw(model), 11, out)
-        if out.closed:
-            return b"", True
-        out.seek(0)
-        return out.read(), False
-
-
-def _read(
-    student: Any, weight: Tensor, before: bytes, kind: str, written: bytes, is_closed: bool
-) -> Streamed:
-    model = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
-    with FILES[kind]() as src:
-        src.write(written)
-        src.seek(len(before))
-        if not is_closed:
-            student.checkpointing.load_checkpoint(src, model, _adamw(model))
-            is_closed = src.closed
-    return {
-        "starts_with": written[: len(before)],
-        "is_closed": is_closed,
-        "weights": _weights(model),
-    }
+def _streamed(student: Any, weight: Tensor, before: bytes, kind: str) -> Streamed:
+    saved, loaded = (nn.Linear(weight.shape[1], weight.shape[0], bias=False) for _ in range(2))
+    saved.load_state_dict({"weight": weight})
+    starts_with = b""
+    with FILES[kind]() as stream:
+        stream.write(before)
+        _save(student, saved, out=stream)
+        if not stream.closed:
+            stream.seek(0)
+            starts_with = stream.read(len(before))
+            _load(student, loaded, src=stream)
+        return {
+            "starts_with": starts_with,
+            "is_closed": stream.closed,
+            "weights": _weights(loaded),
+        }
 
 
 PATHS: dict[str, Callable[[str], Any]] = {"str": str, "Path": Path, "absolute": os.path.abspath}
@@ -528,7 +492,7 @@ def crash(student: Any, *, how: str, size: int) -> list[Written]:
         if how == "fails":
             with _limited_files(limit):
                 return second()
-        return _killed(second, limit) if how == "kills" else second()
+        return killed_by_a_large_file(second, limit) if how == "kills" else second()
 
     with _folders():
         _save_number(student, 1, size=size)
@@ -554,10 +518,10 @@ def _limited_files(limit: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def _killed(work: Callable[[], str], limit: int) -> str:
+def killed_by_a_large_file(work: Callable[[], str | None], limit: int) -> str:
     """How `work` ends in a process that is killed when it makes a file longer than this."""
 
-    def killed() -> str:
+    def killed() -> str | None:
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         with _limited_files(limit):
             return work()
@@ -708,13 +672,8 @@ OTHERS: dict[str, Callable[[], tuple[nn.Module, torch.optim.Optimizer]]] = {
 
 
 def unfit(student: Any) -> dict[str, Refused]:
-    """The results of loading into each of OTHERS, after a fitting net has loaded.
-
-    These processes have stand-ins for GPUs.
-    """
-    with _folders(), _gpus((5, 6)):
-        _save(student, *_used(_task(), 3))
-        _load(student, *_task())
+    """The results of loading into each of OTHERS, after a fitting net has loaded."""
+    with _one_that_loads(student):
         return {name: _refused(student, NAME, make) for name, make in OTHERS.items()}
 
 
@@ -723,15 +682,22 @@ DAMAGED = ["half of it", "nothing", "text", "the weights of a layer", "(there is
 
 def damaged(student: Any) -> dict[str, Refused]:
     """The results of loading damaged, wrong and missing files, after the whole file has loaded."""
-    with _folders(), _gpus((5, 6)):
-        _save(student, *_used(_task(), 3))
-        _load(student, *_task())
+    with _one_that_loads(student):
         whole = Path(NAME).read_bytes()
         Path("half of it").write_bytes(whole[: len(whole) // 2])
         Path("nothing").touch()
         Path("text").write_bytes(b"weights are not here\n" * 40)
         torch.save(nn.Linear(2, 3).state_dict(), "the weights of a layer")
         return {contents: _refused(student, contents, _task) for contents in DAMAGED}
+
+
+@contextmanager
+def _one_that_loads(student: Any) -> Iterator[None]:
+    """A folder with a checkpoint that loads, on a machine with stand-ins for two GPUs."""
+    with _folders(), _gpus((5, 6)):
+        _save(student, *_used(_task(), 3))
+        _load(student, *_task())
+        yield
 
 
 def _refused(
@@ -750,7 +716,7 @@ def _load_raises(
     student: Any, src: str, model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> bool:
     try:
-        student.checkpointing.load_checkpoint(src, model, optimizer)
+        _load(student, model, optimizer, src=src)
     except NotImplementedError:
         raise
     except Exception:

@@ -149,7 +149,7 @@ def batch_of_layout(
 ) -> Any:
     """A batch of these tokens, which are stored with this dtype in one of LAYOUTS."""
     dataset = LAYOUTS[layout](tokens.astype(dtype))
-    with _read_only_allowed():
+    with read_only_allowed():
         return student.data.get_batch(dataset, batch_size, context_length, "cpu")
 
 
@@ -200,7 +200,7 @@ def memory_for_a_batch(student: Any) -> int:
         dataset: Array = np.memmap(path, dtype=np.uint16, mode="r")
         tracemalloc.start()
         try:
-            with _read_only_allowed():
+            with read_only_allowed():
                 student.data.get_batch(dataset, 4, 6, "cpu")
             allocated = tracemalloc.get_traced_memory()[1]
         finally:
@@ -251,7 +251,7 @@ def seeded_batches(
 
 
 @contextmanager
-def _read_only_allowed() -> Iterator[None]:
+def read_only_allowed() -> Iterator[None]:
     """Ignore torch's warning about read-only arrays.
 
     torch raises it whenever from_numpy gets such an array, even if nothing writes to it.

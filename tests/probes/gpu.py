@@ -69,7 +69,7 @@ class Stepped(TypedDict):
     gradients: list[list[Any]]  # as the optimizer got them
     parameters: list[Tensor]
     autocast_after: bool
-    trains: bool  # whether the model was in training mode, in a forward pass or afterwards
+    modes: list[bool]  # whether the model was in training mode, in each forward pass and afterwards
 
 
 # --- the two kinds of device
@@ -539,7 +539,7 @@ def stepped(
     out: Stepped = {
         "losses": [], "input_dtypes": model.input_dtypes, "output_dtypes": model.dtypes,
         "autocast_in_backward": [], "scaled": False, "gradients": [], "parameters": [],
-        "autocast_after": False, "trains": False,
+        "autocast_after": False, "modes": [],
     }  # fmt: skip
     model.on_backward = lambda gradient: out["autocast_in_backward"].append(
         torch.is_autocast_enabled(where)
@@ -558,7 +558,7 @@ def stepped(
             arguments = (model, optimizer, loss_fn, x.to(where), y.to(where))
             out["losses"].append(student.gpu.autocast_train_step(*arguments, **options))
     out["autocast_after"] = torch.is_autocast_enabled(where)
-    out["trains"] = any(model.modes) or model.training
+    out["modes"] = [*model.modes, model.training]
     out["parameters"] = [p.detach().clone() for p in model.parameters()]
     return out
 

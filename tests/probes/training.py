@@ -9,12 +9,8 @@ process is really killed only in the middle of writing a checkpoint.
 """
 
 import json
-import os
-import resource
 import shutil
-import signal
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from pathlib import Path
@@ -26,6 +22,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kit.student import seed_generators
+from tests.probes.checkpointing import killed_by_a_large_file
+from tests.probes.data import read_only_allowed
 
 Array = np.ndarray[Any, Any]
 FIELDS = ("losses", "learning_rates", "grad_norms", "eval_losses", "first_step")
@@ -64,6 +62,7 @@ class Trained(Returned):
     steps: Steps
     parameters: list[Tensor]
     has_float32_state: bool  # of the optimizer
+    autocast_in_backward: bool
 
 
 class Run(Trained):
@@ -197,6 +196,7 @@ class Watch:
         self._model, self._folder, self._kill_at = model, folder, kill_at or ()
         self._break_at, self._infinite = break_at, infinite
         self._keep_logits, self._in_order = keep_logits, in_order
+        self.autocast_in_backward = False
         model.on_forward = self._on_forward
         optimizer.register_step_pre_hook(self._before_step)
         if kill_at is not None:
@@ -223,7 +223,12 @@ class Watch:
         if self._keep_logits:
             same = logits.detach().clone()
             self.forwards["logits"].append(same if places is None else _rearranged(same, places))
+            if logits.requires_grad:
+                logits.register_hook(self._on_backward)  # type: ignore[no-untyped-call]
         return self._broken(logits) if breaks else logits
+
+    def _on_backward(self, gradient: Tensor) -> None:
+        self.autocast_in_backward |= torch.is_autocast_enabled("cpu")
 
     def _broken(self, logits: Tensor) -> Tensor:
         if not self._infinite:
@@ -257,6 +262,7 @@ def trained(student: Any, **inputs: Any) -> Trained:
         "steps": run["steps"],
         "parameters": run["parameters"],
         "has_float32_state": run["has_float32_state"],
+        "autocast_in_backward": run["autocast_in_backward"],
     }
 
 
@@ -342,6 +348,10 @@ def killed(
         return {"whole": _ended(whole), "again": again}
 
 
+def _finish(student: Any, folder: Path, run: dict[str, Any]) -> None:
+    _run(student, folder, **_renewed(run, folder))
+
+
 def _returned(run: Trained) -> Returned:
     return {"result": run["result"], "stopped": run["stopped"]}
 
@@ -378,7 +388,7 @@ def killed_while_writing(
         checkpoint = folder / "checkpoint"
         size = checkpoint.stat().st_size if checkpoint.is_file() else 0
         run["watch"] = {"kill_at": ()}
-        _until_a_large_file(size // 2, student, folder, **_renewed(run, folder))
+        killed_by_a_large_file(lambda: _finish(student, folder, run), size // 2)
         try:
             again = _run(student, folder, **_renewed(run, folder))
         except NotImplementedError:
@@ -440,7 +450,7 @@ def _run(
     # Without tokens to evaluate on, the argument is left out.
     tokens = {} if val_tokens is None else {"val_tokens": val_tokens}
     try:
-        with _read_only_allowed():
+        with read_only_allowed():
             got = student.training.train(network, stepper, train_tokens, made, **tokens)
         result = _fields(got)
     except FloatingPointError:
@@ -459,6 +469,7 @@ def _run(
             for v in s.values()
             if isinstance(v, Tensor)
         ),
+        "autocast_in_backward": watcher.autocast_in_backward,
         "log": _log(folder),
         "lines": watcher.lines,
     }
@@ -494,27 +505,6 @@ def _renewed(run: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {**run, "seed_before": 99, **(others if (folder / "checkpoint").exists() else {})}
 
 
-def _until_a_large_file(size: int, student: Any, folder: Path, **run: Any) -> None:
-    """Run in a process that is killed when it writes a file past this size.
-
-    The process is a fork of this one, because no other program can be started here.
-    """
-    with warnings.catch_warnings():
-        # Ignore the warning about forking with threads: the forked process does not need them.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid == 0:
-        try:
-            torch.set_num_threads(1)  # a fork of this process has none of its other threads
-            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-            hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-            resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-            _run(student, folder, **run)
-        finally:
-            os._exit(0)
-    os.waitpid(pid, 0)
-
-
 def _log(folder: Path) -> list[Any]:
     """Each line of the log as the values of its keys, or as text if it is no JSON object."""
     path = folder / "log"
@@ -541,14 +531,3 @@ def _values(model: nn.Module) -> list[Tensor]:
 
 def _plain(x: Any) -> Any:
     return x.item() if isinstance(x, Tensor | np.generic) else x
-
-
-@contextmanager
-def _read_only_allowed() -> Iterator[None]:
-    """Ignore torch's warning about read-only arrays.
-
-    torch raises it whenever from_numpy gets such an array, even if nothing writes to it.
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
-        yield

@@ -157,7 +157,7 @@ def test_many_steps_agree_with_torch(student):
 def test_a_warm_up_begins_at_0(student):
     """With lr 0 no weight moves, but m, v and t change: then 0.9, as in the example."""
     p = nn.Parameter(torch.ones(2))
-    optimizer = student.optimizers.AdamW([p], **{**OPTIONS, "lr": 0.0})
+    optimizer = student.optimizers.AdamW([p], **OPTIONS)
     for rate, expected in [(0.0, 1.0), (0.1, 0.9)]:
         optimizer.param_groups[0]["lr"] = rate
         constant_gradient_step(optimizer, p)

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from kit import expect
+from tests.probes import checkpointing as probes
 
 
 class Layer(nn.Linear):
@@ -220,6 +221,14 @@ def test_stage_2_generators_go_on(student):
         hint = f"{library} has a generator of its own: save and load its whole state, not its seed"
         name = f"{name} after the load"
         expect.number(number, want, of="load_checkpoint", tolerance=0, name=name, hint=hint)
+
+
+def test_stage_2_a_cpu_loads_what_a_gpu_saved(student):
+    """The file says of its tensors that they were on a GPU, which this machine may lack."""
+    saved = {"p0": torch.rand(3, 4), "p1": torch.rand(3)}
+    loaded = probes.cpu_loads_what_a_gpu_saved(student, parameters=saved)
+    for name, values in saved.items():
+        expect.tensor(loaded[name], values, of="load_checkpoint", name=f"the parameter {name}")
 
 
 class Unwritable(nn.Linear):

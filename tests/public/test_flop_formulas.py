@@ -219,6 +219,7 @@ def test_transformer_flops_of_today(student):
         ({"kv_heads": 1}, {"qkv": 7_680, "attention_scores": 2_400, "attention_values": 2_400}),
         ({"head_width": 6}, {"qkv": 17_280, "attention_scores": 3_600, "attention_output": 5_760}),
         (experts, {"ffn": 92_160}),
+        ({**experts, "gated_ffn": True}, {"ffn": 138_240}),
     ]:
         of, inputs = "transformer_forward_flops", f"the example with {options}"
         got = module.transformer_forward_flops(module.TransformerConfig(**TINY, **options), 3, 5)

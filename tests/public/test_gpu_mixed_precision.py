@@ -43,6 +43,7 @@ def test_products_are_in_bfloat16(student):
     expect.value(dtypes, [torch.bfloat16], of=STEP, hint=hint)
     inputs = "the weight's dtype"
     expect.value(model.weight.dtype, torch.float32, of=STEP, inputs=inputs)
+    expect.value(model.training, True, of=STEP, name="training after the step")
 
 
 def test_gradients_do_not_add_up(student):

@@ -122,6 +122,7 @@ def test_transformer_parameters_of_the_example(student):
         ({"kv_heads": 1}, 432),
         ({"head_width": 3}, 528),
         ({"experts": 3, "active_experts": 1, "shared_experts": 1}, 1_232),
+        ({"experts": 3, "shared_experts": 1, "gated_ffn": True}, 1_744),
     ]:
         got = student.run(probes.transformer_parameters, config={**sizes, **options})
         hints = {

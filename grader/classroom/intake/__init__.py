@@ -3,9 +3,6 @@
 Gradescope's export
     `submission_metadata.yml`, which lists students, time and earlier submissions of each
     `submission_<number>/`.
-Gradescope's folders for an autograder
-    Folders that all have a `submission_metadata.json`; several, or one of Gradescope's name, as
-    otherwise the file may come from a student.
 Downloads
     What other platforms give a teacher, such as files with numbers in their names; see `more/`.
 Clones
@@ -28,18 +25,15 @@ from grader.base.errors import UsageError
 from grader.classroom.intake.clones import are_clones, clones
 from grader.classroom.intake.folder_items import (
     EXPORT,
-    GRADESCOPE,
-    METADATA,
     FolderItem,
     Found,
     first_notes,
-    has_file,
     items_in,
     order,
     past_moment,
     shown,
 )
-from grader.classroom.intake.gradescope import autograder_folders, export
+from grader.classroom.intake.gradescope import export
 from grader.classroom.intake.plain import DOWNLOADS, plain
 from grader.classroom.records import HandedIn
 from kit.text import one_line
@@ -155,14 +149,6 @@ def _is_export(items: list[FolderItem]) -> bool:
     return any(item.path.name == EXPORT for item in _of_kind(items, "file"))
 
 
-def _are_autograder_folders(items: list[FolderItem]) -> bool:
-    folders = _of_kind(items, "folder")
-    named = len(folders) > 1 or all(GRADESCOPE.fullmatch(f.path.name) for f in folders)
-    if not folders or not named or _of_kind(items, "archive"):
-        return False
-    return all(has_file(folder.path, METADATA) for folder in folders)
-
-
 def _are_clones(items: list[FolderItem]) -> bool:
     return not _of_kind(items, "archive", "module") and are_clones(_of_kind(items, "folder"))
 
@@ -170,7 +156,6 @@ def _are_clones(items: list[FolderItem]) -> bool:
 # Whether a folder has a layout, and what reads it; the first that fits counts.
 LAYOUTS = (
     (_is_export, export),
-    (_are_autograder_folders, autograder_folders),
     *((one.fits, one.read) for one in DOWNLOADS.values()),
     (_are_clones, clones),
 )

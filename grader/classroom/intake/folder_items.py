@@ -19,7 +19,6 @@ from grader.classroom.records import HandedIn
 from kit.text import counted, one_line
 
 EXPORT = "submission_metadata.yml"
-METADATA = "submission_metadata.json"
 MAX_METADATA_BYTES = 64 * 2**20
 MAX_NAME = 300
 MAX_NOTES = 10  # of one kind
@@ -62,10 +61,14 @@ class FolderItem:
 
     @property
     def stem(self) -> str:
-        """The name without an archive's or a module's suffix, in Unicode normal form C."""
+        """The name in Unicode normal form C, without an archive's or a module's suffix.
+
+        A blank before the suffix is no name, so the suffix stays.
+        """
         name = unicodedata.normalize("NFC", self.path.name)
         suffix = {"archive": SUFFIX, "module": MODULE}.get(self.kind)
-        return one_line(suffix.sub("", name) if suffix else name, MAX_NAME)
+        bare = suffix.sub("", name) if suffix else name
+        return one_line(bare if bare.strip() else name, MAX_NAME)
 
 
 @dataclass(frozen=True)

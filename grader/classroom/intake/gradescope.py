@@ -1,4 +1,4 @@
-"""Read Gradescope's export of a class, and the folders that it makes for an autograder."""
+"""Read Gradescope's export of a class."""
 
 import unicodedata
 from collections.abc import Iterator
@@ -13,7 +13,6 @@ from grader.base.errors import UsageError
 from grader.classroom.intake.folder_items import (
     EXPORT,
     MAX_NAME,
-    METADATA,
     FolderItem,
     Found,
     first_notes,
@@ -32,7 +31,6 @@ class _Submitter(msgspec.Struct, frozen=True):
     name: str | None = None
     sid: str | int | None = None
     email: str | None = None
-    id: str | int | None = None
 
 
 class _Exported(msgspec.Struct, frozen=True):
@@ -46,18 +44,6 @@ class _Exported(msgspec.Struct, frozen=True):
         earlier = self.history if isinstance(self.history, list) else []
         failed = [isinstance(e, dict) and e.get("autograder_error") == "true" for e in earlier]
         return failed.count(False) + 1
-
-
-class _EarlierSubmission(msgspec.Struct, frozen=True):
-    """An earlier submission, and whether its run failed through no fault of the student."""
-
-    autograder_error: bool | None = None
-
-
-class _AutograderMetadata(msgspec.Struct, frozen=True):
-    users: list[_Submitter] | None = None
-    created_at: str | None = None
-    previous_submissions: list[_EarlierSubmission] | None = None
 
 
 def export(items: list[FolderItem]) -> Found:
@@ -107,26 +93,6 @@ def _described(path: Path) -> dict[str, _Exported]:
     return described
 
 
-def autograder_folders(items: list[FolderItem]) -> Found:
-    """Read folders with the metadata that Gradescope gives an autograder."""
-    handed_in: list[HandedIn] = []
-    for item in (item for item in items if item.kind == "folder"):
-        path = item.path / METADATA
-        try:
-            metadata = msgspec.json.decode(text_of(path), type=_AutograderMetadata)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as e:
-            raise UsageError(
-                f"{shown(path)} is not Gradescope's metadata: {one_line(str(e), 200)}"
-            ) from None
-        handed_in += _of_submitters(
-            item,
-            metadata.users or [],
-            moment(metadata.created_at, shown(path)),
-            sum(not one.autograder_error for one in metadata.previous_submissions or []) + 1,
-        )
-    return handed_in, notes_of_skipped([item for item in items if item.kind != "folder"])
-
-
 def _of_submitters(
     item: FolderItem, submitters: list[_Submitter], at: datetime | None, number: int | None
 ) -> Iterator[HandedIn]:
@@ -134,7 +100,7 @@ def _of_submitters(
     if len(submitters) > MAX_SUBMITTERS:
         raise UsageError(f"{item.name} has more than {MAX_SUBMITTERS} students in its metadata")
     for who in submitters:
-        known = (str(who.sid or ""), who.email, str(who.id or ""), who.name)
+        known = (str(who.sid or ""), who.email, who.name)
         names = [clean for value in known if (clean := _clean(value))] or [item.stem]
         yield HandedIn(
             path=item.path,

@@ -1,10 +1,7 @@
 """Read archives and folders that are named by hand."""
 
-import itertools
 import os
 import re
-import unicodedata
-from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +13,6 @@ from grader.classroom.intake.clones import warn_of_clones
 from grader.classroom.intake.folder_items import (
     EXPORT,
     GRADESCOPE,
-    METADATA,
     READABLE,
     REASONS,
     Download,
@@ -26,12 +22,11 @@ from grader.classroom.intake.folder_items import (
     has_file,
     items_in,
     notes_of_skipped,
-    order,
     past_moment,
     shown,
 )
 from grader.classroom.records import HandedIn
-from kit.text import one_line
+from kit.text import counted
 
 DOWNLOADS: dict[str, Download] = removable.objects("grader.classroom.intake.more", "DOWNLOAD")
 
@@ -51,23 +46,13 @@ def plain(items: list[FolderItem]) -> Found:
     """Read archives and folders that are named by hand."""
     handed_in: list[HandedIn] = []
     notes: list[str] = []
-    by_student: dict[str, list[HandedIn]] = defaultdict(list)
     graded = [item for item in items if item.kind in ("archive", "folder", "module")]
     for item in graded:
         notes += _check_that_it_is_a_student(item, alone=len(items) == 1)
         whole = _one_of_a_student(item)
-        student = whole.key
-        by_student[unicodedata.normalize("NFKC", student).casefold()].append(whole)
         attempts, unread = _attempts(item, whole)
         handed_in += attempts or [whole]
         notes += unread
-    doubts = {path: why for named in by_student.values() for path, why in _doubts(named).items()}
-    handed_in = [
-        msgspec.structs.replace(
-            one, doubt=one.doubt or doubts.get(one.path) or doubts.get(one.path.parent, "")
-        )
-        for one in handed_in
-    ]
     doubtful = _warnings(graded, len(handed_in))
     others = [item for item in items if item not in graded]
     for item in [item for item in others if item.kind == "file" and UNREADABLE.search(item.name)]:
@@ -109,11 +94,11 @@ def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> list[str]:
         raise UsageError(
             f"{shown(item.path.parent)} is a single submission; pass the folder of the whole class"
         )
+    if not has_file(item.path, EXPORT):
+        return []
     return [
-        f"{item.name}/{name} is ignored: it is in one student's folder, and the student may have "
+        f"{item.name}/{EXPORT} is ignored: it is in one student's folder, and the student may have "
         "written it."
-        for name in (EXPORT, METADATA)
-        if has_file(item.path, name)
     ]
 
 
@@ -176,28 +161,6 @@ def _modified(item: FolderItem) -> float:
         raise UsageError(f"{shown(item.path)} cannot be read: {e.strerror}") from None
 
 
-def _doubts(named: list[HandedIn]) -> dict[Path, str]:
-    """Why a person has to decide among a student's entries, unless each has a time of its own."""
-    doubts: dict[Path, str] = {}
-    for first, second in itertools.pairwise(sorted(named, key=order)):
-        names = f"{one_line(first.path.name, 100)} and {one_line(second.path.name, 100)}"
-        if first.key != second.key:
-            doubt = (
-                f"{names} name students that differ only in case or spelling; rename one, or "
-                "remove the one that does not count"
-            )
-        elif first.submitted_at is None or first.submitted_at == second.submitted_at:
-            doubt = (
-                f"{names} are from one student, and nothing says which was handed in last; remove "
-                "the one that does not count, or add a time to each name, as in "
-                f"{first.key}@2026-10-01T22-10-00Z.zip"
-            )
-        else:
-            continue
-        doubts |= {first.path: doubt, second.path: doubt}
-    return doubts
-
-
 def _warn_of_times(items: list[FolderItem]) -> list[str]:
     """Warn of times in names that are not where a time is read."""
     found = [i.name for i in items if DATE.search(i.stem) and not TIMED.fullmatch(i.stem)]
@@ -215,8 +178,9 @@ def _warn_of(download: Download, archives: list[FolderItem]) -> list[str]:
     others = [item.name for item in archives if not download.names.fullmatch(item.stem)]
     if len(others) in (0, len(archives)):
         return []
+    have = counted(len(archives) - len(others), "archive has a name", "archives have names")
     return [
-        f"{len(archives) - len(others)} archives have names as in a {download.name} download, but "
+        f"{have} as in a {download.name} download, but "
         f"{others[0]} does not, so the whole name of each archive is taken as a student; move the "
         "other files elsewhere."
     ]

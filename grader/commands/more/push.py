@@ -1,6 +1,5 @@
 """The command that pushes grades to Canvas."""
 
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -22,7 +20,7 @@ from grader.classroom.records import Standing, State, called
 from grader.classroom.standings import Class
 from grader.commands import progress
 from grader.commands.classes import Book, RulesOption, course_and_rules
-from grader.commands.options import Folder, app, argument, one_of, option
+from grader.commands.options import Folder, app, argument, note, one_of, option
 from grader.commands.reports import reported
 from grader.course import policies
 from grader.course.more.canvas import CanvasRules
@@ -30,62 +28,43 @@ from grader.course.policies import Policy
 from grader.course.problems import WEB_ADDRESS
 from grader.report import comment_report
 from grader.report.formats import FORMATS
+from grader.report.terminal import printed
 from grader.report.wording import number
 from kit.text import counted, one_line
 
 
 @app.command()
 def push(
-    where: Annotated[str, argument("The system to push to: canvas.", "canvas")],
+    where: Annotated[str, argument("canvas")],
     book: Book,
-    assignment: Annotated[
-        str,
-        option(
-            "--assignment",
-            "The assignment's address, as the browser shows it (default: canvas_url of the "
-            "policy).",
-            "URL",
-        ),
-    ] = "",
-    apply: Annotated[
-        bool, option("--apply", "Push; without it, only show the difference.")
-    ] = False,
-    token_file: Annotated[
-        Path | None,
-        option(
-            "--token-file",
-            "The access token, in a file of mode 600 (default: $CANVAS_TOKEN).",
-            "FILE",
-        ),
-    ] = None,
-    link: Annotated[
-        str,
-        option(
-            "--link",
-            "Where the pages of `export --html` are published: a comment then has a link "
-            "instead of the report's text.",
-            "URL",
-        ),
-    ] = "",
-    no_comments: Annotated[bool, option("--no-comments", "Push the points only.")] = False,
-    late: Annotated[
-        str,
-        option(
-            "--late",
-            "If Canvas' late policy takes points, too: ours (Canvas is told that these "
-            "students are not late) or both (both penalties count).",
-        ),
-    ] = "",
-    overwrite: Annotated[
-        bool, option("--overwrite", "Replace points that were changed in Canvas since.")
-    ] = False,
-    verbose: Annotated[bool, option("--verbose", "List every change.")] = False,
+    assignment: Annotated[str, option("--assignment URL")] = "",
+    apply: Annotated[bool, option("--apply")] = False,
+    token_file: Annotated[Path | None, option("--token-file FILE")] = None,
+    link: Annotated[str, option("--link URL")] = "",
+    no_comments: Annotated[bool, option("--no-comments")] = False,
+    late: Annotated[str, option("--late")] = "",
+    overwrite: Annotated[bool, option("--overwrite")] = False,
+    verbose: Annotated[bool, option("--verbose")] = False,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Show how the grades in Canvas differ from ours; with --apply, push ours, with a comment.
 
     Run it again after an interruption: what Canvas has already is not sent again.
+
+    Args:
+        where: The system to push to: canvas.
+        assignment: The assignment's address, as the browser shows it (default: canvas_url of the
+            policy).
+        apply: Push; without it, only show the difference.
+        token_file: The access token, in a file of mode 600 (default: $CANVAS_TOKEN).
+        link: Where the pages of `export --html` are published: a comment then has a link instead of
+            the report's text.
+        no_comments: Push the points only.
+        late: If Canvas' late policy takes points, too: ours (Canvas is told that these students are
+            not late) or both (both penalties count).
+        overwrite: Replace points that were changed in Canvas since.
+        verbose: List every change.
     """
     one_of("push", where, "canvas")
     penalty: Late = one_of("--late", late, "ours", "both") if late else ""
@@ -179,8 +158,8 @@ def _push(
 
     found = compare()
     files.say(_table(found, verbose=verbose), needed=False)
-    for note in found.notes:
-        print(f"grader: {one_line(note, 2_000)}", file=sys.stderr)
+    for one in found.notes:
+        note(one)
     if not apply:
         files.say("nothing was pushed; --apply pushes this\n" * bool(found.changes), needed=False)
         return
@@ -201,12 +180,12 @@ def _say_outcome(found: Difference, left: Difference, complaint: str) -> None:
     if not left.changes:
         return
     who = ", ".join(called(one.student) for one in left.changes[: texts.SHOWN])
-    if not any(one.sends for one in left.changes):
+    if not any(one.fields for one in left.changes):
         why = "Canvas may still be at work on them: run the same command again in 15 minutes"
     else:
         why = f"{complaint or 'Canvas did not take them'}; run the same command again"
     are = counted(len(left.changes), "student is", "students are")
-    print(f"grader: {are} not complete ({who}): {why}", file=sys.stderr)
+    note(f"{are} not complete ({who}): {why}")
     raise typer.Exit(3)
 
 
@@ -236,9 +215,6 @@ def _title(
 
 def _table(found: Difference, *, verbose: bool) -> str:
     """A row for each student about whom something is sent."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = texts.WIDE
     table = Table(box=None, pad_edge=False)
     for name in ("student", "Canvas", "ours", "comment"):
         table.add_column(name, overflow="fold")
@@ -249,11 +225,8 @@ def _table(found: Difference, *, verbose: bool) -> str:
         points = State.REFUSED.words if one.points is None else number(one.points)
         ours = points + (", not late" if one.exempt else "")
         table.add_row(Text(called(one.student)), before, ours, comment)
-    with console.capture() as text:
-        if shown:
-            console.print(table)
-        if len(found.changes) > len(shown):
-            console.print(f"and {len(found.changes) - len(shown)} more; --verbose lists all")
-        differ = counted(len(found.changes), "student differs", "students differ")
-        console.print(f"{differ}, {found.same} do not")
-    return text.get()
+    left = len(found.changes) - len(shown)
+    more = [f"and {left} more; --verbose lists all"] if left else []
+    differ = counted(len(found.changes), "student differs", "students differ")
+    last = f"{differ}, {found.same} do not"
+    return printed(*([table] if shown else []), *more, last, wide=texts.WIDE)

@@ -4,12 +4,13 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from grader.base import files
 from grader.base.errors import SubmissionRefused, UsageError
+from grader.base.limited import Readers
 from grader.base.outputs import Writes
 from grader.classroom import gradebook
 from grader.classroom.records import called
@@ -25,6 +26,9 @@ from kit.text import one_line
 if TYPE_CHECKING:
     from grader.similarity.pairs import Index, Pair, Work
     from grader.similarity.report import Section
+
+
+KEPT = 20  # submissions whose sources stay in memory while pages are written
 
 
 @dataclass(frozen=True)
@@ -46,30 +50,10 @@ class _Cohort:
 @app.command()
 def similar(
     book: Book,
-    against: Annotated[
-        list[Path] | None,
-        option(
-            "--against",
-            "Also compare the class with a former class's gradebook, or with a folder that "
-            "has a folder, archive or .py file for each former student or public "
-            "repository. May be given several times.",
-            "FOLDER|GRADEBOOK",
-        ),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        option("--html", "Write web pages that compare each pair.", "DIR"),
-        Writes("html"),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        option(
-            "--threshold",
-            "The least unusual code that a pair shares, as a number of expressions (default: 25).",
-            min=0.0,
-        ),
-    ] = None,
-    top: Annotated[int, option("--top", "How many pairs to show of each comparison.", min=1)] = 100,
+    against: Annotated[list[Path] | None, option("--against FOLDER|GRADEBOOK")] = None,
+    html: Annotated[Path | None, option("--html DIR"), Writes("html")] = None,
+    threshold: Annotated[float | None, option("--threshold", min=0.0)] = None,
+    top: Annotated[int, option("--top", min=1)] = 100,
     jobs: Jobs = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
@@ -79,6 +63,15 @@ def similar(
     Renaming, reformatting, reordering, annotations and dead code do not hide a copy. Code that the
     course provides, and code that more than a tenth of the class or of a former class shares, does
     not count. Files that are not Python are named.
+
+    Args:
+        against: Also compare the class with a former class's gradebook, or with a folder that has a
+            folder, archive or .py file for each former student or public repository. May be given
+            several times.
+        html: Write web pages that compare each pair.
+        threshold: The least unusual code that a pair shares, as a number of expressions (default:
+            25).
+        top: How many pairs to show of each comparison.
     """
     course, rules = course_and_rules(course_folder, rules_file, book)
     from grader.similarity import pairs, report
@@ -123,7 +116,8 @@ def _of_path(path: Path, book: Path, course: Course, stack: ExitStack) -> _Cohor
     if path.is_dir():
         works = corpus.works_in(path)
         named = [one_line(one.name, 100) + where for one in works]
-        sources = [partial(corpus.sources, one) for one in works]
+        readers = stack.enter_context(Readers[Path, corpus.Read](corpus.read, 1, kind=corpus.Read))
+        sources = [partial(corpus.sources, one, readers) for one in works]
         return _Cohort(title, list(map(_Compared, named, sources)))
     if not path.exists():
         raise UsageError(f"--against {path}: there is no such folder or gradebook")
@@ -183,11 +177,12 @@ def _write_pairs(
     files.make_folder(folder)
     links: dict["Pair", str] = {}
     names = [one.name for one in every]
+    sources = lru_cache(KEPT)(lambda number: every[number].sources())
     for pair in (pair for section in sections for pair in section.pairs):
         links[pair] = f"pair-{len(links) + 1}.html"
         one, other = pair.one, pair.other
         page = report.side_by_side(
-            pair, names, (works[one], works[other]), (every[one].sources(), every[other].sources()),
+            pair, names, (works[one], works[other]), (sources(one), sources(other)),
             pairs.shared(index, pair),
         )  # fmt: skip
         files.write(folder / links[pair], page.encode("utf-8", "replace"))

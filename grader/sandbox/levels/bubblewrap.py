@@ -28,7 +28,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -163,7 +163,13 @@ def command(order: Order, *, seccomp_fd: int, info_fd: int) -> list[str]:
     return [
         *_box(found, user, files, scratch_bytes=order.scratch_bytes, gpu=gpu),
         *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
-        *_start(order.control_fd, user, order.preload, seccomp.of_tests(cuda=gpu is not None)),
+        *order.boot(
+            f"{PYTHON}/bin/{visible.interpreter().name}",
+            RUNTIME,
+            [SITE, COURSE],
+            user,
+            filter=seccomp.of_tests(cuda=gpu is not None).hex(),
+        ),
     ]
 
 
@@ -246,30 +252,36 @@ def _said(path: str, option: str) -> str:
         return ""
 
 
+Place = str | Path
+
+
+def _each(option: str, arguments: Iterable[Place | tuple[Place, Place]]) -> list[str]:
+    """An option that is given once for each of these: a word, or two."""
+    pairs = (given if isinstance(given, tuple) else (given,) for given in arguments)
+    return [str(word) for given in pairs for word in (option, *given)]
+
+
 def _namespaces(user: int, found: Bubblewrap) -> list[str]:
     kinds = [
         "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try",
     ]  # fmt: skip
     if not user:
-        kinds += [
-            "--unshare-user",
-            *(["--disable-userns"] if "--disable-userns" in found.options else []),
-        ]
+        further = {"--disable-userns"} & found.options
+        kinds += ["--unshare-user", *further]
     return [*kinds, "--hostname", "box", "--as-pid-1", "--die-with-parent", "--new-session"]
 
 
 def _privileges(user: int) -> list[str]:
     # Just enough to switch to that user id. The switch then drops these capabilities too.
-    if user:
-        return ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-    return ["--cap-drop", "ALL"]
+    kept = ["CAP_SETUID", "CAP_SETGID"] if user else []
+    return ["--cap-drop", "ALL", *_each("--cap-add", kept)]
 
 
 def _environment(gpu: Gpu | None) -> list[str]:
     libraries = f"{PYTHON}/lib:{DRIVER}" if gpu else f"{PYTHON}/lib"
     values = visible.environment(SCRATCH, libraries) | (gpu.environment(alone=True) if gpu else {})
     # bubblewrap itself has an empty environment.
-    return [word for name, value in values.items() for word in ("--setenv", name, value)]
+    return _each("--setenv", values.items())
 
 
 def _folders() -> list[str]:
@@ -279,51 +291,41 @@ def _folders() -> list[str]:
     """
     libraries = {f"{PYTHON}/lib", f"{PYTHON}/{sys.platlibdir}"}
     below = ["/usr", "/usr/lib", "/etc", "/sys", PYTHON, f"{PYTHON}/bin", *sorted(libraries), SITE]
-    return _folder_arguments([*below, RUNTIME, COURSE])
-
-
-def _folder_arguments(folders: Iterable[str]) -> list[str]:
-    return [word for folder in folders for word in ("--dir", folder)]
+    return _each("--dir", [*below, RUNTIME, COURSE])
 
 
 def _system_libraries() -> list[str]:
     """The folders of the C library and its loader, and nothing else from /usr."""
     folders = visible.library_folders()
-    arguments = [word for folder in folders for word in ("--ro-bind", str(folder), str(folder))]
+    arguments = _each("--ro-bind", ((one, one) for one in folders))
     for link in (Path("/lib"), Path("/lib64")):
+        inside = link / visible.MULTIARCH
+        shown = inside if inside.is_dir() else link
         if link.is_symlink():
             arguments += ["--symlink", os.readlink(link), str(link)]
-        elif (link / visible.MULTIARCH).is_dir():
-            arguments += ["--ro-bind", str(link / visible.MULTIARCH), str(link / visible.MULTIARCH)]
         elif link.is_dir():
-            arguments += ["--ro-bind", str(link), str(link)]
+            arguments += ["--ro-bind", str(shown), str(shown)]
     arguments += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
-    return arguments + [
-        word for folder in folders for word in _without_packages(folder, str(folder))
-    ]
+    return arguments + [word for one in folders for word in _without_packages(one, str(one))]
 
 
 def _python() -> list[str]:
     """The interpreter and its standard library under /python, without other installed packages."""
     executable, library = visible.interpreter(), visible.standard_library()
     shown_library = f"{PYTHON}/{sys.platlibdir}/{library.name}"
-    arguments = ["--ro-bind", str(executable), f"{PYTHON}/bin/{executable.name}"]
-    arguments += [
-        "--ro-bind",
-        str(library),
-        shown_library,
+    shared = [(one, f"{PYTHON}/lib/{one.name}") for one in visible.loaded("libpython")]
+    return [
+        *_each("--ro-bind", [(executable, f"{PYTHON}/bin/{executable.name}")]),
+        *_each("--ro-bind", [(library, shown_library)]),
         *_without_packages(library, shown_library),
+        *_each("--ro-bind", shared),
     ]
-    for shared in visible.loaded("libpython"):
-        arguments += ["--ro-bind", str(shared), f"{PYTHON}/lib/{shared.name}"]
-    return arguments
 
 
 def _without_packages(folder: Path, place: str) -> list[str]:
     """Hide the packages installed inside a system folder, because the grader may be among them."""
-    inside = visible.installed_inside(folder)
-    places = [str(Path(place, f.relative_to(folder))) for f in inside]
-    return [word for hidden in places for word in _nothing_at(hidden)]
+    hidden = (Path(place, f.relative_to(folder)) for f in visible.installed_inside(folder))
+    return [word for one in hidden for word in _nothing_at(str(one))]
 
 
 def _nothing_at(folder: str) -> list[str]:
@@ -337,11 +339,8 @@ def _nothing_at(folder: str) -> list[str]:
 
 def _packages(packages: tuple[str, ...]) -> list[str]:
     """Show each file or folder of an allowed package under /site, one by one."""
-    return [
-        word
-        for path in visible.package_paths(packages)
-        for word in ("--ro-bind", str(path), f"{SITE}/{path.name}")
-    ]
+    shown = ((path, f"{SITE}/{path.name}") for path in visible.package_paths(packages))
+    return _each("--ro-bind", shown)
 
 
 def _worker(folder: Path, tests: Path) -> list[str]:
@@ -360,20 +359,19 @@ def _tools(tools: Iterable[Tool]) -> list[str]:
     above = {str(parent) for _, place in binds for parent in place.parents} - {"/"}
     values = [pair for tool in tools for pair in tool.environment.items()]
     return [
-        *_folder_arguments(sorted(above)),
-        *(word for file, place in binds for word in ("--ro-bind", str(file), str(place))),
-        *(word for name, value in values for word in ("--setenv", name, value)),
+        *_each("--dir", sorted(above)),
+        *_each("--ro-bind", binds),
+        *_each("--setenv", values),
     ]
 
 
 def _kernel_files(gpu: Gpu | None) -> list[str]:
     return [
-        "--proc",
-        "/proc",
+        *("--proc", "/proc"),
         # CUDA reads more of them than anybody has listed.
         *([] if gpu else _nothing_of_the_machine()),
         *_devices(gpu),
-        *(word for file in visible.HUGE_PAGES for word in ("--ro-bind-try", file, file)),
+        *_each("--ro-bind-try", ((one, one) for one in visible.HUGE_PAGES)),
     ]
 
 
@@ -406,8 +404,8 @@ def _devices(gpu: Gpu | None) -> list[str]:
     links |= {name: f"/proc/self/fd/{n}" for n, name in enumerate(("stdin", "stdout", "stderr"))}
     return [
         *("--dir", "/dev"),
-        *(w for name, it in devices.items() for w in ("--dev-bind", f"/dev/{it}", f"/dev/{name}")),
-        *(word for name, target in links.items() for word in ("--symlink", target, f"/dev/{name}")),
+        *_each("--dev-bind", ((f"/dev/{it}", f"/dev/{name}") for name, it in devices.items())),
+        *_each("--symlink", ((target, f"/dev/{name}") for name, target in links.items())),
     ]
 
 
@@ -423,15 +421,17 @@ def _gpu(gpu: Gpu | None, user: int) -> list[str]:
         return []
     gpu.require_open_nodes(to_others=user != 0)
     folder = gpu.nodes[0].parent
-    binds = [("--ro-bind", str(file), f"{DRIVER}/{name}") for name, file in gpu.libraries]
-    binds += [("--ro-bind-try", file, file) for file in gpu.files]
-    binds += [("--dev-bind", str(node), f"/dev/{node.relative_to(folder)}") for node in gpu.nodes]
-    above = {str(parent) for _, _, shown in binds for parent in Path(shown).parents} - {
-        "/",
-        "/dev",
-        "/sys",
-    }
-    return _folder_arguments(sorted(above)) + [word for bind in binds for word in bind]
+    libraries = [(file, f"{DRIVER}/{name}") for name, file in gpu.libraries]
+    nodes = [(node, f"/dev/{node.relative_to(folder)}") for node in gpu.nodes]
+    files = [(file, file) for file in gpu.files]
+    shown = [*libraries, *files, *nodes]
+    above = {str(parent) for _, place in shown for parent in Path(place).parents}
+    return [
+        *_each("--dir", sorted(above - {"/", "/dev", "/sys"})),
+        *_each("--ro-bind", libraries),
+        *_each("--ro-bind-try", files),
+        *_each("--dev-bind", nodes),
+    ]
 
 
 def _scratch(size: int, found: Bubblewrap) -> list[str]:
@@ -451,22 +451,3 @@ def _seal(gpu: Gpu | None) -> list[str]:
     /proc belongs to root, and bubblewrap always makes the kernel's settings read-only.
     """
     return [*([] if gpu else ["--remount-ro", "/proc"]), "--remount-ro", "/"]
-
-
-def _start(control_fd: int, user: int, preload: Sequence[str], filter_of_tests: bytes) -> list[str]:
-    """Start the worker itself.
-
-    Python is started without -I, so that it reads its environment. This is safe, because we set the
-    environment, and it is needed, because the environment fixes the hash seed.
-    """
-    interpreter = f"{PYTHON}/bin/{visible.interpreter().name}"
-    boot = f"{RUNTIME}/grader/worker/boot.py"
-    setup = {
-        "control": control_fd,
-        "user": user,
-        "runtime": RUNTIME,
-        "paths": [SITE, COURSE],
-        "filter": filter_of_tests.hex(),
-        "preload": preload,
-    }
-    return [interpreter, "-s", "-S", "-P", boot, json.dumps(setup)]

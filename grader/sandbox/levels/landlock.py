@@ -25,7 +25,6 @@ then. Of the driver's requests, only those that ioctls.py lists are allowed.
 """
 
 import ctypes
-import json
 import os
 import shutil
 import subprocess
@@ -213,23 +212,20 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
             shows.headers(tool.headers)
     zygote = visible.unused_user()
     _make_scratch(folder, user, zygote)
-    setup = {
-        "control": order.control_fd,
-        "user": zygote,
-        "runtime": f"{folder}/runtime",
-        "paths": [f"{folder}/site", f"{folder}/course"],
-        "filter": seccomp.of_tests(cuda=order.gpu is not None).hex(),
-        "preload": order.preload,
-        "own_user": {
+    return order.boot(
+        str(interpreter),
+        f"{folder}/runtime",
+        [f"{folder}/site", f"{folder}/course"],
+        zygote,
+        filter=seccomp.of_tests(cuda=order.gpu is not None).hex(),
+        own_user={
             "uid": user,
             "filter": filter_fd,
             "readable": list(map(str, shows.readable)),
             "private": [*map(str, private), "/etc/passwd", "/proc/1/status", "/proc/self/environ"],
             "gpu": _devices(order.gpu) if order.gpu else None,
         },
-    }
-    boot = f"{folder}/runtime/grader/worker/boot.py"
-    return [str(interpreter), "-s", "-S", "-P", boot, json.dumps(setup)]
+    )
 
 
 def _devices(gpu: Gpu) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What a level of isolation has to do. The sandbox knows no more about the levels than this."""
 
 import io
+import json
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +37,25 @@ class Order(Plan):
     control_fd: int  # the worker's end of its socket
     user: int  # the result of `visible.unused_user`
     output: IO[bytes]  # where the worker prints
+
+    def boot(
+        self, interpreter: str, runtime: str, paths: Sequence[str], user: int, **more: object
+    ) -> list[str]:
+        """The command that starts the worker; worker/boot.py says what it is told.
+
+        Python is started without -I, so that it reads its environment. This is safe, because we set
+        the environment, and it is needed, because the environment fixes the hash seed.
+        """
+        setup = {
+            "control": self.control_fd,
+            "user": user,
+            "runtime": runtime,
+            "paths": paths,
+            "preload": self.preload,
+            **more,
+        }
+        boot = f"{runtime}/grader/worker/boot.py"
+        return [interpreter, "-s", "-S", "-P", boot, json.dumps(setup)]
 
     def run(
         self, command: Sequence[str], environment: Mapping[str, str], *descriptors: int

@@ -1,6 +1,5 @@
 """No isolation at all, for debugging: the worker is an ordinary process of this user."""
 
-import json
 import os
 import sys
 
@@ -17,15 +16,9 @@ class NoIsolation(Level):
 
     def start(self, order: Order) -> StartedWorker:
         """Start the worker as an ordinary process."""
-        setup = {
-            "control": order.control_fd,
-            "user": 0,
-            "runtime": str(visible.GRADER.parent),
-            "paths": [str(order.tests.parent)],
-            "preload": order.preload,
-        }
-        boot = str(visible.GRADER / "worker" / "boot.py")
-        command = [sys.executable, "-s", "-P", boot, json.dumps(setup)]
+        root = str(visible.GRADER.parent)
+        command = order.boot(sys.executable, root, [str(order.tests.parent)], user=0)
+        command.remove("-S")  # the packages are those of this environment
         environment = {
             "TMPDIR": str(order.folder),
             "OMP_NUM_THREADS": "1",

@@ -93,7 +93,7 @@ def save_checkpoint(
 
     Args:
         model, optimizer: Those of the run.
-        iteration: Iterations done so far.
+        iteration: Iterations done so far, a Python int.
         out: A path, or an open binary file or BytesIO to write to and leave open.
 
     Example:

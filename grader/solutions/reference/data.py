@@ -44,15 +44,15 @@ def write_tokens(
 def open_tokens(path: str | os.PathLike[str], dtype: DTypeLike = np.uint16) -> np.memmap:
     """Open a token file as an np.memmap.
 
-    A file that begins with b"\\x93NUMPY" is from np.save: its header gives the dtype. Any
-    other file is raw, whatever its name. No write to the array may reach the file.
+    A file that begins with b"\\x93NUMPY" is from np.save: its header gives the dtype. Others
+    are raw, whatever their names. No write may reach the file.
 
     Args:
         path: A str or a Path.
-        dtype: That of a raw file's tokens.
+        dtype: Of a raw file's tokens.
 
     Example:
-        A raw file of 6 bytes holds three uint16 tokens.
+        A raw file of 6 bytes: three uint16 tokens.
 
     Handout §9.1 · `python -m assignment check get_batch`
     """

@@ -45,7 +45,7 @@ def downsample(images: Float[Tensor, "... (h a) (w b)"], factor: int) -> Float[T
 def split_heads(
     x: Float[Tensor, "... seq (heads d)"], heads: int
 ) -> Float[Tensor, "... heads seq d"]:
-    """Give each head its own slice of the features; heads come before the sequence.
+    """Give each head its slice of the features; heads precede seq.
 
     result[..., h, s, i] = x[..., s, h·d + i]
 
@@ -109,7 +109,7 @@ def per_head_linear(
     x: Float[Tensor, "... (heads d_in)"],
     w: Float[Tensor, "heads d_in d_out"],
 ) -> Float[Tensor, "... (heads d_out)"]:
-    """Multiply each head's slice of the features by its own matrix.
+    """Multiply each head's slice of the features by its matrix.
 
     result[..., h·d_out + o] = Σ_i x[..., h·d_in + i] · w[h, i, o]
 

@@ -57,8 +57,8 @@ class OperatorLog(TorchDispatchMode):
 def matmul_flops(a: Sequence[int], b: Sequence[int]) -> int:
     """The FLOPs of torch.matmul for operands of these shapes.
 
-    2·K per element of the result, where K is the size summed over. A vector is a row on the left
-    and a column on the right. Leading dimensions broadcast.
+    2·K per element of the result; K is the size summed over. A vector is a row on the left, a
+    column on the right. Leading dimensions broadcast.
 
     Args:
         a, b: Shapes of the operands.
@@ -94,7 +94,7 @@ def linear_flops(
     backward: bool = False,
     input_grad: bool = True,
 ) -> int:
-    """The FLOPs of a linear layer without a bias.
+    """The FLOPs of a bias-free linear layer.
 
     y = x Wᵀ takes 2·tokens·in·out, as do dW = dyᵀ x and dx = dy W.
 
@@ -102,7 +102,7 @@ def linear_flops(
         tokens: Rows of x.
         in_features, out_features: Columns of x and y.
         backward: Add the backward pass.
-        input_grad: Whether it computes dx.
+        input_grad: Whether to compute dx.
 
     Example:
         10 tokens, 3 → 4 features: 240 forward, 720 with both gradients, 480 without dx.

@@ -96,7 +96,7 @@ def time_kernel(fn: Callable[[], object], *, warmup: int = 3, repeats: int = 10)
 
     Call fn `warmup` times, then `repeats` times, each between two events,
     torch.cuda.Event(enable_timing=True). Their elapsed_time is in milliseconds. Wait until the GPU
-    has finished.
+    has finished. Of an even number, either middle time will do.
 
     Args:
         fn: Launches work on the current stream.

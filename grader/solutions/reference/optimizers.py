@@ -4,7 +4,7 @@ Every optimizer of this module keeps these rules; SignSGD, a solved example, sho
 
 - `params` holds parameters, or groups: dicts with the key "params" and the group's own options.
 - A step reads the options from the group each time, because a schedule changes them there.
-- It skips parameters whose gradient is None, changes p in place, and leaves gradients as they are.
+- It moves only parameters that have a gradient, in place, and leaves gradients as they are.
 - What later steps need belongs in `self.state[p]`, a dict that is empty at first. state_dict saves
   it, and load_state_dict restores it.
 - With a closure, step first calls it once, with gradients enabled, to compute the loss and its
@@ -56,7 +56,7 @@ class SignSGD(torch.optim.Optimizer):
                 loss = closure()
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is None:  # p has no part in this loss: leave it and its state alone
+                if p.grad is None:  # p has no part in this loss
                     continue
                 state = self.state[p]
                 if not state:

@@ -268,7 +268,7 @@ def train(
         The loss is the mean cross-entropy over all tokens of the batch.
         The optimizer uses the gradients of this batch alone.
         Every parameter group has the rate lr_cosine_schedule(s, max, min, warmup_steps, steps).
-        `seed` decides the batches.
+        `seed` and s alone decide a batch.
 
     Stage 2: large batches
         Train on at most micro_batch_size windows at a time.

@@ -6,8 +6,8 @@ import torch
 
 from grader.solutions.reference import flop_counting as flops
 from grader.solutions.reference import resource_accounting as accounting
-from handout.site import wren
-from handout.site.svg import WIDTH, Drawing, bottom_axis, left_axis, linear, logarithmic
+from handout.site import formulas, wren
+from handout.site.svg import WIDTH, Drawing, bottom_axis, left_axis, linear, logarithmic, powers
 
 
 def roofline() -> Drawing:
@@ -27,7 +27,6 @@ def roofline() -> Drawing:
         name: accounting.attainable_mfu(intensity, hw, dtype) for name, intensity, *_ in works
     }
     picture = Drawing(
-        WIDTH,
         380,
         "Roofline of an H100 in bfloat16",
         "Attainable FLOP/s against FLOP per byte, both logarithmic. "
@@ -37,7 +36,7 @@ def roofline() -> Drawing:
     bottom_axis(
         picture, x, 320, [(10.0**e, f"{10.0**e:g}") for e in range(-1, 5)], "FLOP per byte", 40
     )
-    left_axis(picture, y, 52, [(10.0**e, f"1e{e}") for e in range(11, 16)], "FLOP/s", WIDTH - 30)
+    left_axis(picture, y, 52, powers(range(11, 16)), "FLOP/s", WIDTH - 30)
     ridge = accounting.accelerator_intensity(hw, dtype)
     picture.path(
         [(x(i), y(peak * accounting.attainable_mfu(i, hw, dtype))) for i in (0.1, ridge, 1e4)],
@@ -68,7 +67,6 @@ def two_layer_flops() -> Drawing:
     total = sum(forward) + sum(weights) + sum(inputs)
     assert total == flops.mlp_flops(rows, sizes, backward=True)
     picture = Drawing(
-        WIDTH,
         290,
         "FLOPs of two layers, forward and backward",
         f"64 rows through layers of 32 by 32 and 32 by 16: forward {sum(forward):,}, "
@@ -81,14 +79,7 @@ def two_layer_flops() -> Drawing:
         ("backward: gradients of the weights", weights),
         ("backward: gradients of the inputs", inputs),
     ]
-    bottom_axis(
-        picture,
-        x,
-        222,
-        [(v, f"{v:,}") for v in (0, 50_000, 100_000, 150_000, 200_000)],
-        "FLOPs",
-        20,
-    )
+    bottom_axis(picture, x, 222, range(0, 200_001, 50_000), "FLOPs", 20)
     for row, (name, parts) in enumerate(rows_of):
         y, start = 44 + row * 62, 0
         picture.text(20, y - 6, f"{name}: {sum(parts):,}")
@@ -97,32 +88,22 @@ def two_layer_flops() -> Drawing:
                 x(start), y, x(start + whole) - x(start) - 1, 26, style if part else "missing"
             )
             start += whole
-    for left, name, style in (
-        (20, "layer 1", "s1"),
-        (130, "layer 2", "s2"),
-        (240, "not needed", "missing"),
-    ):
-        picture.key(left, 268, name, style)
+    styles = {"layer 1": "s1", "layer 2": "s2", "not needed": "missing"}
+    picture.keys(268, (20, 130, 240), styles)
     return picture
 
 
 def training_memory() -> Drawing:
     """Bytes per parameter of three recipes, stacked."""
-    fp32, bf16 = torch.float32, torch.bfloat16
     recipes = [
-        ("all in float32", accounting.TrainingRecipe(fp32, fp32, (fp32, fp32))),
-        (
-            "bfloat16, float32 states and master",
-            accounting.TrainingRecipe(bf16, bf16, (fp32, fp32), fp32),
-        ),
-        (
-            "bfloat16, float32 states, no master",
-            accounting.TrainingRecipe(bf16, bf16, (fp32, fp32)),
-        ),
+        ("all in float32", formulas.FULL),
+        ("bfloat16, float32 states and master", formulas.MASTER),
+        ("bfloat16, float32 states, no master", formulas.SLIM),
     ]
+    names = ("weight", "gradient", "mean m", "mean v", "master")
+    styles = {name: f"s{number}" for number, name in enumerate(names, 1)}
     memory_bytes = 8 * accounting.H100_SXM.memory_bytes
     picture = Drawing(
-        WIDTH,
         300,
         "Bytes per parameter of three recipes with AdamW",
         "; ".join(
@@ -130,7 +111,7 @@ def training_memory() -> Drawing:
         ),
     )
     x = linear(0, 16, 20, WIDTH - 20)
-    bottom_axis(picture, x, 222, [(v, str(v)) for v in range(0, 17, 4)], "bytes per parameter", 20)
+    bottom_axis(picture, x, 222, range(0, 17, 4), "bytes per parameter", 20)
     for row, (name, recipe) in enumerate(recipes):
         y, start = 44 + row * 62, 0
         fits = accounting.max_parameters(memory_bytes, recipe) / 1e9
@@ -143,17 +124,10 @@ def training_memory() -> Drawing:
             *(d.itemsize for d in recipe.optimizer_state),
         ]
         parts += [recipe.master.itemsize] if recipe.master else []
-        for part, style in zip(parts, ("s1", "s2", "s3", "s4", "s5"), strict=False):
+        for part, style in zip(parts, styles.values(), strict=False):
             picture.rect(x(start), y, x(start + part) - x(start) - 1, 26, style)
             start += part
-    x_key = 20.0
-    for name, style in zip(
-        ("weight", "gradient", "mean m", "mean v", "master"),
-        ("s1", "s2", "s3", "s4", "s5"),
-        strict=True,
-    ):
-        picture.key(x_key, 274, name, style)
-        x_key += 92
+    picture.keys(274, range(20, WIDTH, 92), styles)
     return picture
 
 
@@ -190,7 +164,6 @@ def one_step() -> Drawing:
         f"{wren.DEVICES} H100 (chapter 5)"
     )
     picture = Drawing(
-        WIDTH,
         420,
         "One training step of Wren on one of its GPUs, stage by stage",
         "; ".join(f"{name}, chapter {of}: {takes}" for name, of, takes, _ in stages)

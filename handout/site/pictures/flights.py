@@ -28,7 +28,6 @@ def flights() -> Drawing:
     curves = {name: smooth(record(name)["losses"], SMOOTH) for name, *_ in shown}
     entropy = record("egg")["entropy"]
     picture = Drawing(
-        WIDTH,
         400,
         "Loss of the egg by step",
         "; ".join(f"{words}: the loss ends at {curves[name][-1]:.2f}" for name, words, *_ in shown)
@@ -36,13 +35,12 @@ def flights() -> Drawing:
     )
     steps = max(map(len, curves.values()))
     x, y = linear(0, steps, 52, WIDTH - 16), linear(0, 6, 300, 30)
-    left_axis(picture, y, 52, [(v, str(v)) for v in range(7)], "nats per byte", WIDTH - 16)
-    bottom_axis(picture, x, 300, [(v, str(v)) for v in range(0, steps + 1, 50)], "step", 30)
+    left_axis(picture, y, 52, range(7), "nats per byte", WIDTH - 16)
+    bottom_axis(picture, x, 300, range(0, steps + 1, 50), "step", 30)
     for level, words in ((math.log(256), "a guess"), (entropy, "single bytes")):
         picture.line(52, y(level), WIDTH - 16, y(level), "limit")
         picture.text(WIDTH - 18, y(level) - 6, words, anchor="end", style="tick")
     for name, _, style, _ in shown:
         picture.path([(x(i), y(loss)) for i, loss in enumerate(curves[name])], style)
-    for i, (_, words, _, style) in enumerate(shown):
-        picture.key(20 + 140 * i, 360, words, style)
+    picture.keys(360, (20, 160, 300), {words: style for _, words, _, style in shown})
     return picture

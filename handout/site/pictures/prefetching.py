@@ -74,7 +74,6 @@ def prefetching() -> Drawing:
     ]
     ends = [max(span.stop for span in spans) * 1e3 for _, spans in panels]
     picture = Drawing(
-        WIDTH,
         366,
         "Copies and kernels of four batches over time",
         "Without prefetching copies and kernels take turns, "
@@ -82,7 +81,7 @@ def prefetching() -> Drawing:
         f"With prefetching they overlap, and the last kernel finishes after {ends[1]:.1f} ms.",
     )
     x = linear(0, 12, 70, WIDTH - 14)
-    bottom_axis(picture, x, 286, [(v, str(v)) for v in range(0, 13, 2)], "milliseconds", 30)
+    bottom_axis(picture, x, 286, range(0, 13, 2), "milliseconds", 30)
     rows = {"Python": ("waits", "makes"), "copies": ("copies",), "kernels": ("kernels",)}
     styles = {"makes": "s3", "waits": "missing", "copies": "s2", "kernels": "s1"}
     for top, (name, spans) in zip((18, 158), panels, strict=True):
@@ -100,9 +99,5 @@ def prefetching() -> Drawing:
                         picture.text(
                             (left + right) / 2, y + 18, str(number), anchor="middle", style="inside"
                         )
-    for left, words, style in (
-        (70, "Python makes a batch", "s3"),
-        (262, "Python waits", "missing"),
-    ):
-        picture.key(left, 338, words, style)
+    picture.keys(338, (70, 262), {"Python makes a batch": "s3", "Python waits": "missing"})
     return picture

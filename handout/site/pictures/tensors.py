@@ -1,5 +1,7 @@
 """Chapters 0 to 3: a layer, windows on a storage, number formats, heads."""
 
+from itertools import pairwise
+
 import torch
 from einops import rearrange
 
@@ -7,7 +9,7 @@ from grader.solutions.reference import precision
 from grader.solutions.reference import tensor_memory as memory
 from handout.site import wren
 from handout.site.formulas import FORMATS, name_of
-from handout.site.svg import WIDTH, Drawing, bottom_axis, logarithmic
+from handout.site.svg import WIDTH, Drawing, bottom_axis, logarithmic, powers
 
 CELL = 34
 
@@ -29,7 +31,6 @@ def layer() -> Drawing:
         [(f"{wide} × {d}", "s2")],
     ]
     picture = Drawing(
-        WIDTH,
         436,
         "A layer of a transformer",
         "From top to bottom, attention: " + "; ".join(" and ".join(w for w, _ in r) for r in rows),
@@ -59,7 +60,6 @@ def strides() -> Drawing:
     x = storage.view(3, 4)
     windows = [("x, shape (3, 4)", x), ("x.T", x.T), ("x[:, 1]", x[:, 1])]
     picture = Drawing(
-        WIDTH,
         268,
         "Three tensors on one storage",
         "A storage of 12 elements; x of shape (3, 4) with strides (4, 1), "
@@ -95,7 +95,6 @@ def number_formats() -> Drawing:
     """Bit fields to scale, and the range of each format on a log scale."""
     formats = [getattr(torch, name) for name in FORMATS]  # float64 first
     picture = Drawing(
-        WIDTH,
         640,
         "Six number formats: their bits and their range",
         "; ".join(_described(dtype) for dtype in formats),
@@ -112,21 +111,14 @@ def number_formats() -> Drawing:
             x += bits * bit
     picture.text(10, 316, "range without float64 (which reaches 1.8e308)", style="heading")
     scale = logarithmic(1e-46, 1e40, 24, WIDTH - 30)
-    ticks = [(10.0**e, f"1e{e}") for e in range(-40, 41, 20)]
-    bottom_axis(picture, scale, 590, ticks, "pale: subnormal numbers, with fewer bits", 326)
+    label = "pale: subnormal numbers, with fewer bits"
+    bottom_axis(picture, scale, 590, powers(range(-40, 41, 20)), label, 326)
     for row, dtype in enumerate(formats[1:]):
         spec, y = precision.float_spec(dtype), 346 + row * 48
         picture.text(24, y - 4, name_of(dtype))
-        picture.rect(
-            scale(spec.smallest_subnormal),
-            y,
-            scale(spec.smallest_normal) - scale(spec.smallest_subnormal),
-            18,
-            "s2 pale",
-        )
-        picture.rect(
-            scale(spec.smallest_normal), y, scale(spec.max) - scale(spec.smallest_normal), 18, "s1"
-        )
+        ends = [scale(x) for x in (spec.smallest_subnormal, spec.smallest_normal, spec.max)]
+        for (left, right), style in zip(pairwise(ends), ("s2 pale", "s1"), strict=True):
+            picture.rect(left, y, right - left, 18, style)
     return picture
 
 
@@ -147,7 +139,6 @@ def heads() -> Drawing:
         for pattern in ("(heads d)", "(d heads)")
     }
     picture = Drawing(
-        WIDTH,
         196,
         "One vector of six features, split into two heads in two ways",
         "; ".join(

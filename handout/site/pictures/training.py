@@ -8,7 +8,16 @@ import torch
 
 from grader.solutions.reference import activation_checkpointing, optimizers
 from handout.site import wren
-from handout.site.svg import WIDTH, Drawing, bottom_axis, left_axis, linear, logarithmic
+from handout.site.svg import (
+    WIDTH,
+    Drawing,
+    Tick,
+    bottom_axis,
+    left_axis,
+    linear,
+    logarithmic,
+    powers,
+)
 
 
 def gradients() -> Drawing:
@@ -19,7 +28,6 @@ def gradients() -> Drawing:
     styles = {"x": "s1", "W": "s2", "y": "s3", "G": "s3"}
     products = [("x", "Wᵀ", "y"), ("G", "W", "dx"), ("Gᵀ", "x", "dW")]
     picture = Drawing(
-        WIDTH,
         330,
         "A linear layer's product, and the two products of its backward pass",
         "; ".join(
@@ -55,15 +63,13 @@ def signal() -> Drawing:
     cases = [(0.05, "σ = 0.05", "s2"), (width**-0.5, "σ = 1/√in", "s1"), (0.02, "σ = 0.02", "s3")]
     sizes = {name: _sizes(width, depth, sigma) for sigma, name, _ in cases}
     picture = Drawing(
-        WIDTH,
         330,
         "Standard deviation of a signal after each of 20 layers of width 1,024",
         "; ".join(f"with {name} it is {after[-1]:.1e} at the end" for name, after in sizes.items()),
     )
     x, y = linear(0, depth, 62, WIDTH - 80), logarithmic(1e-5, 1e5, 270, 40)
-    bottom_axis(picture, x, 270, [(v, str(v)) for v in range(0, depth + 1, 5)], "layers", 40)
-    ticks = [(10.0**e, f"1e{e}") for e in range(-4, 5, 2)]
-    left_axis(picture, y, 62, ticks, "standard deviation", WIDTH - 80)
+    bottom_axis(picture, x, 270, range(0, depth + 1, 5), "layers", 40)
+    left_axis(picture, y, 62, powers(range(-4, 5, 2)), "standard deviation", WIDTH - 80)
     for _, name, style in cases:
         points = [(x(layer), y(size)) for layer, size in enumerate(sizes[name])]
         picture.path(points, f"curve {style}")
@@ -112,7 +118,6 @@ def bowl() -> Drawing:
         for name, path in zip(names, paths, strict=True)
     ]
     picture = Drawing(
-        WIDTH,
         528,
         "Three paths of SGD in the bowl 0.1 x² + 2 y²",
         f"{BOWL_STEPS} steps each; " + "; ".join(ends),
@@ -161,28 +166,19 @@ def learning_rate() -> Drawing:
     """Warm-up and cosine, as in the solved example."""
     top, low, warmup, end = 1.0, 0.1, 10, 30
     picture = Drawing(
-        WIDTH,
         320,
         "Learning rate: warm-up and cosine",
         "The rate rises in a straight line from 0 to 1 in 10 iterations, "
         "falls along half a cosine to 0.1 at iteration 30, and stays there.",
     )
     x, y = linear(0, 40, 52, WIDTH - 30), linear(0, 1, 260, 40)
-    bottom_axis(picture, x, 260, [(v, str(v)) for v in range(0, 41, 10)], "iteration", 40)
-    left_axis(
-        picture,
-        y,
-        52,
-        [(v / 10, f"{v / 10:g}") for v in (0, 1, 5, 10)],
-        "learning rate",
-        WIDTH - 30,
-    )
-    picture.path(
-        [(x(it), y(optimizers.lr_cosine_schedule(it, top, low, warmup, end))) for it in range(41)],
-        "curve s1",
-    )
-    for it in (0, 5, 10, 15, 20, 25, 30):
-        picture.dot(x(it), y(optimizers.lr_cosine_schedule(it, top, low, warmup, end)), "s2")
+    bottom_axis(picture, x, 260, range(0, 41, 10), "iteration", 40)
+    ticks: list[Tick] = [0, (0.1, "0.1"), (0.5, "0.5"), 1]
+    left_axis(picture, y, 52, ticks, "learning rate", WIDTH - 30)
+    rates = [optimizers.lr_cosine_schedule(it, top, low, warmup, end) for it in range(41)]
+    picture.path([(x(it), y(rate)) for it, rate in enumerate(rates)], "curve s1")
+    for it in range(0, end + 1, 5):
+        picture.dot(x(it), y(rates[it]), "s2")
     return picture
 
 
@@ -203,7 +199,6 @@ def life_of_a_batch() -> Drawing:
         "copy queued",
     )
     picture = Drawing(
-        WIDTH,
         330,
         "The life of a batch",
         "; ".join(f"{place}: {size}" for place, size, _ in places),
@@ -233,7 +228,6 @@ def rename() -> Drawing:
     ]
     styles = {"old": "s1", "half": "missing", "new": "s2", "synced": "s3"}
     picture = Drawing(
-        WIDTH,
         250,
         "A checkpoint written in place, and one written to another file and renamed",
         "If it is written in place, a crash while writing leaves half a file. If it is written to "
@@ -255,7 +249,7 @@ def rename() -> Drawing:
         top += 84
     picture.line(x(1.7), 28, x(1.7), 204, "limit")
     picture.text(x(1.7), 222, "a crash here", anchor="middle")
-    picture.key(330, 210, "synced to disk", "s3")
+    picture.keys(210, [330], {"synced to disk": "s3"})
     return picture
 
 
@@ -297,7 +291,6 @@ def step_memory() -> Drawing:
     highest = [max(sum(parts.values()) for parts in steps) for steps in (first, later)]
     assert highest[1] == peak.total
     picture = Drawing(
-        WIDTH,
         398,
         "Memory over a step of Wren with one micro-batch of 8 sequences",
         f"Weights take {peak.weights / 1e9:.1f} GB and AdamW's moments {peak.moments / 1e9:.1f} GB "
@@ -309,7 +302,7 @@ def step_memory() -> Drawing:
         f"start, and the peak is {highest[1] / 1e9:.1f} GB.",
     )
     x, y = linear(0, len(first), 52, WIDTH - 10), linear(0, 44, 280, 30)
-    left_axis(picture, y, 52, [(v, str(v)) for v in range(0, 41, 8)], "GB", WIDTH - 10)
+    left_axis(picture, y, 52, range(0, 41, 8), "GB", WIDTH - 10)
     styles = {"weights": "s1", "moments": "s3", "gradients": "s2", "copies": "s6", "layers": "s4"}
     styles["logits"] = "s5"
     for i, parts in enumerate(first):
@@ -330,15 +323,9 @@ def step_memory() -> Drawing:
     for start, stop, name in zip(ends, ends[1:], names, strict=False):
         picture.line(x(start), 280, x(start), 292)
         picture.text((x(start) + x(stop)) / 2, 298, name, anchor="middle", style="tick")
-    for left, top, name, style in (
-        (52, 316, "weights", "s1"),
-        (250, 316, "AdamW's moments", "s3"),
-        (52, 342, "gradients", "s2"),
-        (250, 342, "bfloat16 copies of the weights", "s6"),
-        (52, 368, "activations", "s4"),
-        (250, 368, "loss", "s5"),
-    ):
-        picture.key(left, top, name, style)
+    picture.keys(316, (52, 250), {"weights": "s1", "AdamW's moments": "s3"})
+    picture.keys(342, (52, 250), {"gradients": "s2", "bfloat16 copies of the weights": "s6"})
+    picture.keys(368, (52, 250), {"activations": "s4", "loss": "s5"})
     return picture
 
 
@@ -369,7 +356,6 @@ def segments() -> Drawing:
     ]
     alive = [sum(state in ("s1", "s2") for cell in cells for state in cell) for _, cells in rows]
     picture = Drawing(
-        WIDTH,
         268,
         f"The activations of {layers} layers that are in memory",
         "; ".join(f"{name}: {units} units" for (name, _), units in zip(rows, alive, strict=True)),
@@ -383,12 +369,8 @@ def segments() -> Drawing:
                 if state != "done":
                     at = 10 + layer * cell + 4 * (layer // each) + part * half
                     picture.rect(at + 0.5, top, half - 1, 24, state)
-    for left, words, style in (
-        (10, "kept", "s1"),
-        (100, "computed again", "s2"),
-        (262, "dropped", "missing"),
-    ):
-        picture.key(left, 242, words, style)
+    styles = {"kept": "s1", "computed again": "s2", "dropped": "missing"}
+    picture.keys(242, (10, 100, 262), styles)
     return picture
 
 
@@ -405,7 +387,6 @@ def checkpointing() -> Drawing:
         kept[segments] = saved(partial(model, data), weights) / unit
     plain = saved(partial(torch.nn.Sequential(*stack), data), weights) / unit
     picture = Drawing(
-        WIDTH,
         402,
         "Activation memory against checkpointed segments",
         f"Without checkpoints {plain:.0f} units are kept. "
@@ -416,14 +397,7 @@ def checkpointing() -> Drawing:
         ),
     )
     x, y = linear(-0.6, 5.6, 52, WIDTH - 16), linear(0, 40, 320, 40)
-    left_axis(
-        picture,
-        y,
-        52,
-        [(v, str(v)) for v in range(0, 41, 8)],
-        "units of one activation",
-        WIDTH - 16,
-    )
+    left_axis(picture, y, 52, range(0, 41, 8), "units of one activation", WIDTH - 16)
     # The input of the segment is among those that were kept.
     bars = [("none", plain, 0)] + [(str(k), v, 2 * layers // k - 1) for k, v in kept.items()]
     for i, (name, held, again) in enumerate(bars):
@@ -436,6 +410,6 @@ def checkpointing() -> Drawing:
     picture.text(
         (52 + WIDTH - 16) / 2, 354, "segments (with any number, FLOPs × 4/3)", anchor="middle"
     )
-    picture.key(52, 364, "kept until the backward pass needs it", "s1")
-    picture.key(52, 386, "computed again for one segment at a time", "s2")
+    picture.keys(364, [52], {"kept until the backward pass needs it": "s1"})
+    picture.keys(386, [52], {"computed again for one segment at a time": "s2"})
     return picture

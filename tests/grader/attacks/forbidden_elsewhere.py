@@ -104,26 +104,30 @@ if __name__ == "__main__":
     torch.optim.AdamW([p]).step()
 
 
-# %% profiler_counts
-"""Lets torch's profiler count the FLOPs.
+# %% profiler_in_c
+"""Lets torch's profiler count the FLOPs, without the class that starts it.
 
 target: flop_counter
-holds: the profiler is detected at run time.
+holds: the profiler's counts are detected as they are read.
 """
 class FlopCounter:
     def __init__(self):
         self.by_op = {}
 
     def __enter__(self):
-        self.profiler = getattr(profiler, "pro" + "file")(with_flops=True)
-        self.profiler.__enter__()
+        what = {profiler.ProfilerActivity.CPU}
+        options = True, False, False, True, False, torch._C._profiler._ExperimentalConfig(), ""
+        config = torch._C._profiler.ProfilerConfig(
+            torch._C._profiler.ProfilerState.KINETO, *options
+        )
+        torch._C._autograd._prepare_profiler(config, what)
+        torch._C._autograd._enable_profiler(config, what)
         return self
 
     def __exit__(self, *raised):
-        self.profiler.__exit__(*raised)
-        for event in self.profiler.key_averages():
-            if event.flops:
-                self.by_op[event.key.removeprefix("aten::")] = int(event.flops)
+        for event in torch._C._autograd._disable_profiler().events():
+            if event.flops():
+                self.by_op[event.name().removeprefix("aten::")] = event.flops()
 
     @property
     def total(self):

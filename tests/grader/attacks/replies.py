@@ -193,26 +193,17 @@ earns: less
 holds: every number is checked before torch or NumPy sees it; the grader's memory is not read, and no other problem is affected.
 """
 D = NUMBER[torch.float64]
-# Each is made for a body of 32 bytes at this place.
+# Each is made for a body of 32 bytes at this place. test_protocol has more of each kind.
 LIES = [
     lambda at: {"tensor": [D, at, 2**61 + 4]},  # 2**64 + 32 bytes
-    lambda at: {"tensor": [D, at, 4, 2**59 + 1]},
     lambda at: {"tensor": [D, at, 2**62, 0]},
     lambda at: {"view": [D, 2**61, at, 32, 0, 1]},
-    lambda at: {"view": [D, 2**61, 0, 0, 0, 1]},
     lambda at: {"view": [D, 0, at, 32, 0, 2**61, 2**61, 1, 1, 1]},
-    lambda at: {"view": [D, 0, at, 32, 2, 2**61 + 1]},
     lambda at: {"view": [D, 0, at, 32, 2, 2**64 - 1]},  # -1 in 64 bits
-    lambda at: {"view": [D, 3, at, 32, 2, 2**61 - 1]},
-    lambda at: {"view": [D, 0, NOWHERE, 0, 2**61, 1]},
-    lambda at: {"view": [D, 0, NOWHERE, 0, 2, 2**62 - 1]},
     lambda at: {"view": [D, 2**70, NOWHERE, 0, 2, 1]},
     lambda at: {"view": [D, 0, -1.0, 0, 2, 1]},
-    lambda at: {"array": ["<f8", [2**61 + 4], at, 32]},
-    lambda at: {"array": ["<f8", [0, 2**62], at, 0]},
     lambda at: {"array": ["<f8", [4], at, 2**64 + 32]},
     lambda at: {"tensor": [True, at, 8]},
-    lambda at: {"view": [1.0, 0, at, 32, 8, 1]},
 ]
 
 def write(encoder, value, depth):

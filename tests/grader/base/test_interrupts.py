@@ -15,6 +15,7 @@ import pytest
 
 from grader.base import files, interrupts
 from grader.course import courses
+from tests.grader import small_courses
 from tests.grader.in_the_sandbox import plain_box
 from tests.grader.in_this_process import run_on
 from tests.grader.processes import ran
@@ -130,8 +131,8 @@ def test_a_grade_that_is_interrupted_writes_nothing(moment, interrupted, root, t
 )
 def test_a_validation_that_is_interrupted_leaves_nobody(moment, interrupted, tmp_path):
     """A Ctrl-C in a terminal reaches its child processes as well; their sandboxes end, too."""
-    course = ("--course", "examples/byte_pairs", "--only", "codec")  # has no torch to import
-    arguments = ("validate", *course, "--jobs", "2", "--matrix", tmp_path / "m.json")
+    course = small_courses.plain_python(tmp_path / "course")  # has no torch to import
+    arguments = ("validate", "--course", course, "--jobs", "2", "--matrix", tmp_path / "m.json")
     assert interrupted(*arguments, moment=moment) == (128 + moment[-1], "", INTERRUPTED, [])
     assert not (tmp_path / "m.json").exists()
 
@@ -269,34 +270,20 @@ def test_an_interrupt_that_is_swallowed_is_raised_again(signals):
         interrupts.stop_if_seen()
 
 
-def test_an_interrupt_waits_while_it_is_held(signals):
-    interrupts.watch()
-    reached = []
-
-    def interrupted():
-        with interrupts.held():
-            signal.raise_signal(signal.SIGTERM)
-            reached.append(True)
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert (reached, interrupts.seen()) == ([True], signal.SIGTERM)
-
-
-def test_only_the_outermost_hold_raises(signals):
+@pytest.mark.parametrize("holds", [1, 2])
+def test_an_interrupt_waits_for_the_end_of_the_outermost_hold(signals, holds):
     """A function that holds interrupts may be called by one that does too."""
     interrupts.watch()
     reached = []
 
-    def interrupted():
+    def interrupted(depth):
         with interrupts.held():
-            with interrupts.held():
-                signal.raise_signal(signal.SIGTERM)
-            reached.append(True)
+            interrupted(depth - 1) if depth > 1 else signal.raise_signal(signal.SIGTERM)
+            reached.append(depth)
 
     with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert reached == [True]
+        interrupted(holds)
+    assert (len(reached), interrupts.seen()) == (holds, signal.SIGTERM)
 
 
 @pytest.mark.slow

@@ -3,7 +3,10 @@
 import os
 import signal
 
+from grader.base import limited
 from grader.base.limited import Readers, Unread
+
+grown = []
 
 
 def read(text):
@@ -19,14 +22,18 @@ def read(text):
         return len(bytearray(2**31))
     if text == "raise":
         raise KeyError(text)
+    if text == "grow":
+        grown.append(bytearray(2 * limited.KEPT_BYTES))
+    if text == "process":
+        return str(os.getpid())
     return text.upper()
 
 
 BAD = {
-    "loop": "took more than 0.5 s",
+    "loop": "takes more than 0.5 seconds of processor time",
     "crash": "ended the process that read it (SIGSEGV)",
     "exit": "ended the process that read it (code 7)",
-    "fill": "takes more than 1024 MiB",
+    "fill": "takes more than 1024 MiB of memory",
     "raise": "cannot be read: KeyError: 'raise'",
 }
 
@@ -34,7 +41,7 @@ BAD = {
 def test_a_text_costs_only_itself():
     """Each bad text has its reason, in its place, and the process for the next one is a new one."""
     texts = ["a", *BAD, "b", "loop", "c"]
-    with Readers(read, 2, seconds=0.5) as readers:
+    with Readers(read, 2, seconds=0.5, kind=str) as readers:
         assert [BAD.get(t, t.upper()) for t in texts] == [
             one.reason if isinstance(one, Unread) else one for one in readers.each(texts)
         ]
@@ -45,5 +52,12 @@ def test_a_text_costs_only_itself():
 def test_large_texts_cross_in_both_directions():
     """Neither side waits for the other to read."""
     texts = ["x" * 5_000_000] * 5
-    with Readers(read, 2) as readers:
+    with Readers(read, 2, kind=str) as readers:
         assert [text.upper() for text in texts] == readers.each(texts)
+
+
+def test_a_process_that_has_grown_reads_no_other_text():
+    """Its memory would count as that of each text."""
+    with Readers(read, 1, kind=str) as readers:
+        one, same, _, other = readers.each(["process", "process", "grow", "process"])
+        assert one == same != other

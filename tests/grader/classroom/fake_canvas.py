@@ -4,7 +4,6 @@ It speaks HTTP on localhost, and can fail in the ways in which servers and netwo
 """
 
 import json
-import re
 import threading
 from collections import deque
 from contextlib import contextmanager
@@ -20,7 +19,8 @@ class FakeCanvas:
     """The state of the server, and what a test may change.
 
     `faults` are for the next requests whose line contains a text: a status, "lost" (the connection
-    ends before an answer), "cut" (the answer ends early), "throttle", or a function of the handler.
+    ends before an answer), "cut" (the answer ends early) or "throttle". `poison` has a status for
+    each student whom Canvas refuses. What Canvas does not carry out at once is `waiting`.
     """
 
     def __init__(self, students):
@@ -29,8 +29,8 @@ class FakeCanvas:
         self.assignment = {"id": 2, "name": "PyTorch", "grading_type": "points"}
         self.assignment |= {"points_possible": 7.0, "published": True}
         self.deducts = False
-        self.log, self.faults, self.jobs = [], deque(), {}
-        self.page, self.looks, self.poison, self.quota = 3, 1, set(), 600.0
+        self.log, self.faults, self.waiting = [], deque(), []
+        self.page, self.poison, self.quota, self.carries_out = 3, {}, 600.0, True
         self.lock = threading.Lock()
         self.url = ""
 
@@ -56,62 +56,31 @@ class FakeCanvas:
     def comment_counts(self):
         return [len(comments) for comments in self.comments().values()]
 
-    def posts(self):
-        return [line for line in self.log if line.startswith("POST")]
+    def writes(self):
+        return [line for line in self.log if line.startswith("PUT")]
 
-    def grade(self, user, given):
-        """Grade and comment on one submission, as a job or a request does."""
+    def give(self, user, given):
+        """Grade and comment on a submission."""
         one = self.submissions[user]
-        assert given.keys() <= {"posted_grade", "text_comment"}, given
-        if "posted_grade" in given:
-            points = float(given["posted_grade"])
+        if given.pop("submission[late_policy_status]", ""):
+            one |= {"late_policy_status": "none", "late": False, "points_deducted": 0.0}
+            one["score"] = one["entered_score"]
+        if points := given.pop("submission[posted_grade]", ""):
             is_late = one["late"] and one["late_policy_status"] != "none" and self.deducts
             taken = LATE_POINTS if is_late else 0.0
-            one |= {"entered_score": points, "score": points - taken, "points_deducted": taken}
-            one |= {"grade": str(points - taken), "excused": False, "workflow_state": "graded"}
-        if "text_comment" in given:
+            score = float(points) - taken
+            one |= {"entered_score": float(points), "score": score, "points_deducted": taken}
+            one |= {"grade": str(score), "excused": False, "workflow_state": "graded"}
+        if text := given.pop("comment[text_comment]", ""):
             number = sum(len(one["submission_comments"]) for one in self.submissions.values())
-            comment = {"id": number, "author_id": TEACHER, "comment": given["text_comment"]}
+            comment = {"id": number, "author_id": TEACHER, "comment": text}
             one["submission_comments"].append(comment)
+        assert not given
 
-    def queue(self, grades):
-        number = len(self.jobs) + 1
-        self.jobs[number] = {"grades": grades, "looks": self.looks, "workflow_state": "queued"}
-        return self.progress(number)
-
-    def look(self, number):
-        """Look at a job, which runs after some looks."""
-        job = self.jobs[number]
-        job["looks"] -= 1
-        if job["looks"] <= 0 and job["workflow_state"] == "queued":
-            self.run(number)
-        return self.progress(number)
-
-    def run(self, number):
-        """Run a job: students whom Canvas does not know are skipped, and it fails in the end."""
-        job, missing = self.jobs[number], []
-        for user, given in job["grades"].items():
-            if user in self.poison:
-                job |= {"workflow_state": "failed", "message": "\x1b[31munexpected error"}
-                return
-            if user in self.submissions:
-                self.grade(user, given)
-            else:
-                missing.append(f"'{user}'")
-        job["workflow_state"] = "failed" if missing else "completed"
-        if missing:
-            job["message"] = f"Couldn't find User(s) with API ids {', '.join(missing)}"
-
-    def run_all(self):
-        for number, job in self.jobs.items():
-            if job["workflow_state"] == "queued":
-                self.run(number)
-
-    def progress(self, number):
-        job = self.jobs[number]
-        told = {"workflow_state": job["workflow_state"], "message": job.get("message")}
-        url = f"{self.url}/api/v1/progress/{number}"
-        return {"id": number, "tag": "submissions_update", "url": url, **told}
+    def give_later(self):
+        """Carry out the requests that had to wait."""
+        while self.waiting:
+            self.give(*self.waiting.pop())
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -131,34 +100,25 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(200, self.canvas.assignment)
         if path == f"{assignment}/submissions":
             return self.submissions(query)
-        if match := re.fullmatch(r"/api/v1/progress/(\d+)", path):
-            return self.answer(200, self.canvas.look(int(match[1])))
         return self.missing()
 
-    def do_POST(self):
-        form = self.form()
-        if not self._may():
-            return None
-        if not self.path.endswith("/assignments/2/submissions/update_grades"):
-            return self.missing()
-        grades = {}
-        for name, value in form.items():
-            user, field = re.fullmatch(r"grade_data\[(\d+)\]\[(\w+)\]", name).groups()
-            grades.setdefault(int(user), {})[field] = value[0]
-        if not grades:
-            return self.answer(400, {"error": "'grade_data' parameter required"})
-        return self.answer(200, self.canvas.queue(grades))
-
     def do_PUT(self):
-        form = self.form()
+        form = {name: value[0] for name, value in self.form().items()}
         if not self._may():
             return None
         user = int(self.path.rpartition("/")[2])
-        assert form == {"submission[late_policy_status]": ["none"]}
-        one = self.canvas.submissions[user]
-        one |= {"late_policy_status": "none", "late": False, "points_deducted": 0.0}
-        one["score"] = one["entered_score"]
-        return self.answer(200, one)
+        if status := self.canvas.poison.get(user):
+            told = {"errors": [{"message": "\x1b[31munexpected error"}]}
+            return self.answer(status, told)
+        if not self.is_throttled():
+            self.canvas.waiting.append((user, form))
+            if self.canvas.carries_out:
+                self.canvas.give_later()
+        return self.answer(200, self.canvas.submissions[user])
+
+    def is_throttled(self):
+        """Whether the answer will be that there are too many requests."""
+        return self.canvas.faults and self.canvas.faults[0][1] in ("throttle", 429)
 
     def submissions(self, query):
         """A page of the list, with links to the others; the links' form is opaque to a client."""
@@ -192,8 +152,6 @@ class Handler(BaseHTTPRequestHandler):
         fault = None
         if canvas.faults and canvas.faults[0][0] in line:
             fault = canvas.faults.popleft()[1]
-        if callable(fault):
-            fault = fault(self)
         body = json.dumps(tree).encode()
         kind = "application/json; charset=utf-8"
         if fault == "throttle":

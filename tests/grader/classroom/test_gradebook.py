@@ -1,10 +1,10 @@
-"""The gradebook: what it stores, which results count, who may write, and which files it refuses."""
+"""The gradebook: what it stores, which results and attempts count, and which files it refuses."""
 
 import json
 import subprocess
 import sys
 import zlib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -13,7 +13,7 @@ from grader.base.errors import MachineFault, Status, UsageError
 from grader.classroom import database, gradebook, setups
 from grader.classroom.records import State, Student
 from grader.classroom.setups import Setup
-from grader.classroom.standings import standings
+from grader.classroom.standings import counts, standings
 from grader.course.courses import PACKAGE
 from grader.course.policies import Policy
 from grader.results.points import problem_result, submission_result
@@ -498,3 +498,142 @@ def test_each_field_changes_the_hash_and_is_told():
         if field not in ("with_cuda", "rest"):
             assert len(setups.differences(SETUP, other)) == 1
     assert setups.differences(SETUP, SETUP) == []
+
+
+# --- standings: which attempt counts, what lateness costs, and points by hand ---------------------
+
+
+DUE = datetime(2026, 10, 2, 12, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+RULES = Policy(per_cent_a_day=10, grace_minutes=15, cap=25, deadlines={"default": DUE})
+
+
+@pytest.fixture
+def hers(tmp_path):
+    """A gradebook with one student, in which results of SETUP count."""
+    with gradebook.writing(tmp_path / "class.sqlite", create=True) as opened:
+        opened.students.enrol([Student(id="ada")])
+        opened.setups.apply(opened.setups.number_of(SETUP), why="batch")
+        yield opened
+
+
+def hand_in(hers, name, at, status=Status.PASSED):
+    """Add an attempt of Ada's, which earns 6 points if it passes and none otherwise."""
+    hers.attempts.add("ada", name, of(name), submitted_at=at)
+    if status:
+        hers.results.keep(hers.setups.current("cpu"), result_of(of(name), status))
+
+
+def ada(hers, rules=RULES):
+    (standing,) = standings(hers, rules, 6.0)
+    return standing
+
+
+@pytest.mark.parametrize(
+    ("after", "points"),
+    [
+        (-HOUR, 6.0),
+        (timedelta(minutes=15), 6.0),  # in the grace
+        (timedelta(minutes=16), 5.4),
+        (DAY, 5.4),
+        (DAY + HOUR, 4.8),
+        (30 * DAY, 4.5),  # capped
+    ],
+    ids=range(6),
+)
+def test_each_day_that_begins_costs_ten_per_cent_up_to_the_cap(hers, after, points):
+    hand_in(hers, "one", DUE + after)
+    assert ada(hers).points == pytest.approx(points)
+
+
+@pytest.mark.parametrize(
+    ("days", "why"), [(59, ""), (365, "it is 365 days late: is its time right?")]
+)
+def test_a_wrong_year_is_asked_about(hers, days, why):
+    hand_in(hers, "one", DUE + days * DAY)
+    assert ada(hers).why == why
+
+
+def test_an_attempt_without_a_time_beside_one_with_a_time_is_told(hers):
+    """It may be the newer one; where the best attempt counts, that makes no difference."""
+    hand_in(hers, "dated", DUE)
+    hand_in(hers, "undated", None)
+    assert ada(hers).why == "an attempt without a time counts as earlier than this one"
+    assert ada(hers, Policy(counts="best")).why == ""
+
+
+def test_late_days_and_extensions_move_the_deadline(hers):
+    """An extension replaces the deadline, unless it is earlier than the deadline."""
+    hand_in(hers, "one", DUE + 2 * DAY)
+    assert ada(hers).days_late == 2
+    assert ada(hers, Policy(late_days=2, per_cent_a_day=10, deadlines={"default": DUE})).points == 6
+    hers.decisions.extend("ada", DUE - DAY, reason="typo")
+    assert ada(hers).days_late == 2
+    hers.decisions.extend("ada", DUE + DAY, reason="ill")
+    assert (ada(hers).days_late, ada(hers).deadline) == (1, DUE + DAY)
+
+
+def test_a_section_has_its_own_deadline(hers):
+    """Sections without a deadline in the policy have the default one."""
+    hand_in(hers, "one", DUE + HOUR)
+    rules = Policy(per_cent_a_day=10, deadlines={"default": DUE, "B": DUE + DAY})
+    assert ada(hers, rules).days_late == 1
+    hers.students.enrol([Student(id="ada", section="B")])
+    assert ada(hers, rules).days_late == 0
+
+
+def test_the_latest_attempt_before_the_deadline_counts(hers):
+    """If there is none, the first attempt after it counts, because it has the lowest penalty."""
+    hand_in(hers, "late", DUE + DAY + HOUR)
+    hand_in(hers, "later", DUE + 2 * DAY)
+    assert (ada(hers).attempt, ada(hers).attempts) == (1, 2)
+    hand_in(hers, "good", DUE - 2 * HOUR)
+    hand_in(hers, "worse", DUE - HOUR, Status.FAILED)
+    assert (ada(hers).attempt, ada(hers).points) == (2, 0.0)
+
+
+def test_the_best_attempt_counts_where_the_course_says_so(hers):
+    """Penalties are included, and an attempt without a grade might still be the best."""
+    rules = Policy(counts="best", per_cent_a_day=10, deadlines={"default": DUE})
+    hand_in(hers, "bad", DUE - HOUR, Status.FAILED)
+    hand_in(hers, "good", DUE + HOUR)
+    assert ada(hers, rules).points == pytest.approx(5.4)
+    hand_in(hers, "new", DUE + 2 * HOUR, None)
+    assert ada(hers, rules).state is State.NOT_GRADED
+
+
+def test_what_has_no_grade_says_why_and_has_no_points(hers):
+    """Missing points are not zero points: a person or another run still decides."""
+    assert (ada(hers).state, ada(hers).points) == (State.MISSING, None)
+    hand_in(hers, "one", DUE - 3 * HOUR, None)
+    assert (ada(hers).state, ada(hers).points) == (State.NOT_GRADED, None)
+    hers.results.note_fault(hers.setups.current("cpu"), of("one").sha256, "killed")
+    assert (ada(hers).state, ada(hers).why) == (State.GRADER_ERROR, "killed")
+    hers.attempts.add("ada", "two.zip", "it is no zip", submitted_at=DUE - HOUR)
+    found = (ada(hers).state, ada(hers).points, ada(hers).why)
+    assert found == (State.REFUSED, None, "it is no zip")
+    assert counts([ada(hers)])[State.REFUSED] == 1
+
+
+def test_points_by_hand_change_the_points_and_never_what_was_found(hers):
+    """An override of a problem is still subject to the late penalty; one of the total is final."""
+    hand_in(hers, "one", DUE + HOUR, Status.FAILED)
+    hers.decisions.override("ada", 5, problem="linear", reason="fair")
+    assert (ada(hers).points, ada(hers).score, ada(hers).problems) == (
+        4.5,
+        0.0,
+        {"linear": 0.0},
+    )
+    hers.decisions.override("ada", 6, reason="agreed")
+    assert (ada(hers).points, ada(hers).score) == (6, 0.0)
+    hers.decisions.override("ada", None, reason="not agreed")
+    assert (ada(hers).points, len(hers.decisions.history("ada"))) == (4.5, 3)
+
+
+def test_points_for_a_problem_alone_are_no_grade(hers):
+    """The other problems still wait for a result, but an override of the total needs none."""
+    hand_in(hers, "one", DUE - HOUR, None)
+    hers.decisions.override("ada", 5, problem="linear", reason="fair")
+    assert (ada(hers).state, ada(hers).points) == (State.NOT_GRADED, None)
+    hers.decisions.override("ada", 5, reason="fair")
+    assert (ada(hers).state, ada(hers).points) == (State.GRADED, 5)

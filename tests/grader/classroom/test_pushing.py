@@ -1,5 +1,6 @@
 """`grader push canvas` against a server that behaves like Canvas' documented API."""
 
+import itertools
 import shutil
 from datetime import UTC, datetime, timedelta
 
@@ -60,7 +61,7 @@ def test_a_push_is_shown_done_and_not_repeated(push, canvas):
     rows = [line.split()[-3:] for line in said.splitlines() if "(s1" in line]
     assert [row[-2:] for row in rows] == [["0", "yes"], ["7", "yes"]] * 2 + [["0", "yes"]]
     assert "5 students differ, 0 do not\nnothing was pushed; --apply pushes this" in said
-    assert canvas.posts() == []
+    assert canvas.writes() == []
     assert "pushed 5 grades and 5 comments" in push("--apply")[1]
     assert canvas.scores() == {11: 0, 12: 7, 13: 0, 14: 7, 15: 0}
     (comment,) = canvas.comments()[12]
@@ -71,7 +72,7 @@ def test_a_push_is_shown_done_and_not_repeated(push, canvas):
     assert (code, nothing in said) == (0, True)
     assert {line.split()[0] for line in canvas.log[len(first) :]} == {"GET"}
     assert canvas.comment_counts() == [1] * 5
-    assert len(canvas.posts()) == 1
+    assert len(canvas.writes()) == 5
 
 
 def test_only_what_changed_is_sent(push, canvas, book):
@@ -95,57 +96,61 @@ def test_only_what_changed_is_sent(push, canvas, book):
 
 
 @pytest.mark.parametrize("fault", ["lost", "cut", 500])
-@pytest.mark.parametrize("where", ["GET /api/v1/courses/1/assignments/2/submissions", "progress"])
-def test_a_read_that_fails_is_repeated(push, canvas, fault, where):
-    canvas.faults.extend([(where, fault), (where, fault)])
+def test_a_read_that_fails_is_repeated(push, canvas, fault):
+    canvas.faults.extend([("GET /api/v1/courses/1/assignments/2/submissions", fault)] * 2)
     assert push("--apply")[0] == 0
     assert not canvas.faults
     assert canvas.scores()[12] == 7
-    assert len(canvas.posts()) == 1
+    assert len(canvas.writes()) == 5
 
 
 @pytest.mark.parametrize("fault", ["lost", "cut", 500])
 @pytest.mark.parametrize("runs", ["at once", "never", "later"])
 def test_a_push_that_was_cut_off_never_comments_twice(push, canvas, fault, runs, monkeypatch):
-    """Canvas has the job, or not, or runs it after the command has ended."""
-
-    def planned(handler):
-        if runs == "at once":
-            canvas.run_all()
-        if runs == "never":
-            canvas.jobs.clear()
-        return fault
-
-    canvas.faults.append(("update_grades", planned))
+    """Canvas has the requests, or not, or carries them out after the command has ended."""
+    canvas.faults.extend([("PUT", fault)] * 5)
+    canvas.carries_out = runs == "at once"
     code = push("--apply")[0]
-    assert canvas.scores()[12] == 7  # points may be sent twice without harm
     if runs == "at once":
-        assert (code, len(canvas.posts())) == (0, 1)
+        assert (code, len(canvas.writes()), canvas.scores()[12]) == (0, 5, 7)
     else:
-        assert code == 3
-        assert canvas.comment_counts() == [0] * 5
-    canvas.run_all()
+        assert (code, canvas.comment_counts()) == (3, [0] * 5)
+    if runs == "never":
+        canvas.waiting.clear()
+    canvas.carries_out = True
+    canvas.give_later()
     code = push("--apply")[0]
-    assert code == (3 if runs == "never" else 0)
+    assert (code, canvas.scores()[12]) == (3 if runs == "never" else 0, 7)
     after = datetime.now(UTC) + timedelta(minutes=16)
     monkeypatch.setattr("grader.commands.more.push.now", lambda: after)
     assert push("--apply")[0] == 0
     assert canvas.comment_counts() == [1] * 5
 
 
+def test_the_points_of_a_lost_request_are_sent_again_without_its_comment(push, canvas):
+    """Points may be sent twice without harm."""
+    canvas.faults.append(("PUT", "lost"))
+    real, calls = canvas.give_later, itertools.count()
+    canvas.give_later = lambda: real() if next(calls) else canvas.waiting.clear()
+    assert push("--apply")[0] == 3
+    assert canvas.scores() == {11: 0, 12: 7, 13: 0, 14: 7, 15: 0}
+    assert canvas.comment_counts() == [0, 1, 1, 1, 1]
+
+
 def test_a_command_that_was_interrupted_goes_on(push, canvas, monkeypatch):
-    defaults = canvas_api.CanvasApi.__init__.__kwdefaults__
+    real = canvas_api.CanvasApi.give
     with monkeypatch.context() as patch:
-        patch.setitem(defaults, "sleep", lambda seconds: 1 / 0)  # stands for a signal
+        patch.setattr(
+            canvas_api.CanvasApi, "give", lambda *given: real(*given) or 1 / 0
+        )  # stands for a signal
         assert "ZeroDivisionError" in push("--apply")[2]
-    assert canvas.scores()[12] is None
-    canvas.run_all()
-    assert push("--apply")[1].endswith("pushed 0 grades and 0 comments\n")
+    assert push("--apply")[1].endswith("pushed 4 grades and 4 comments\n")
     assert canvas.comment_counts() == [1] * 5
 
 
-def test_one_student_at_whom_a_job_breaks_stops_no_other(push, canvas):
-    canvas.poison = {12}
+@pytest.mark.parametrize("status", [422, 500])
+def test_one_student_whom_canvas_refuses_stops_no_other(push, canvas, status):
+    canvas.poison = {12: status}
     code, said, _ = push("--apply")
     assert code == 3
     assert "pushed 4 grades and 4 comments" in said
@@ -155,9 +160,9 @@ def test_one_student_at_whom_a_job_breaks_stops_no_other(push, canvas):
 
 def test_requests_that_are_too_many_are_repeated_after_a_wait(push, canvas):
     """Also those that would not be repeated otherwise: Canvas has not carried them out."""
-    canvas.faults.extend([("update_grades", "throttle"), ("update_grades", 429)])
+    canvas.faults.extend([("PUT", "throttle"), ("PUT", 429)])
     assert push("--apply")[0] == 0
-    assert [line.split()[-1] for line in canvas.posts()] == ["throttle", "429", "200"]
+    assert [line.split()[-1] for line in canvas.writes()] == ["throttle", "429", *["200"] * 5]
     assert canvas.comment_counts() == [1] * 5
     assert 10.0 in canvas.slept  # the whole quota below 100 at 10 a second
     canvas.slept.clear()
@@ -257,18 +262,6 @@ def test_a_comment_can_be_a_link_or_left_out(push, canvas, book):
     assert push("--link", "javascript:alert(1)")[0] == 2
 
 
-def test_a_job_that_does_not_end_is_left_to_canvas(push, canvas, monkeypatch):
-    """The comments wait, because the job may still run."""
-    monkeypatch.setattr(canvas_api, "PROGRESS_TRIES", 3)
-    canvas.looks = 10_000
-    code, said, _ = push("--apply")
-    assert (code, said.endswith("pushed 0 grades and 0 comments\n")) == (3, True)
-    canvas.looks = 1
-    canvas.run_all()
-    assert push("--apply")[0] == 0
-    assert canvas.comment_counts() == [1] * 5
-
-
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -285,7 +278,7 @@ def test_an_assignment_that_cannot_be_graded_is_one_sentence(push, canvas, chang
     assert (code, said) == (2, "")
     assert last.startswith("grader: Canvas' assignment cannot be graded: ")
     assert sentence in last
-    assert canvas.posts() == []
+    assert canvas.writes() == []
 
 
 def test_points_are_scaled_and_rounded_as_the_policy_says(push, canvas, tmp_path):
@@ -331,7 +324,7 @@ def test_a_host_that_does_not_answer_is_told_at_once(book, canvas, typed, place)
 def test_a_concluded_course_and_another_total_are_said(push, canvas):
     canvas.assignment |= {"points_possible": 50.0, "post_manually": True}
     code, said, last = push("--apply")
-    assert (code, canvas.posts()) == (2, [])
+    assert (code, canvas.writes()) == (2, [])
     assert "Canvas' assignment is out of 50 points, ours out of 7" in said
     assert "write canvas_points = 50 into the policy to scale ours, or canvas_points = 7" in last
     assert "Canvas hides grades and comments of this assignment until you post them" in said
@@ -439,7 +432,7 @@ def test_the_token_is_in_no_text(push, canvas, book, typed, monkeypatch):
 
 def test_hostile_texts_cannot_command_the_terminal(push, canvas, typed):
     canvas.course["name"] = canvas.assignment["name"] = HOSTILE_NAME
-    canvas.poison = {12}
+    canvas.poison = {12: 422}
     said = "".join(map(str, [*push(), *push("--apply")])) + typed.err
     assert "\\u202eevil" in said
     assert {c for c in said if not c.isprintable() and c != "\n"} == set()

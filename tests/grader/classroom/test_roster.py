@@ -136,6 +136,13 @@ def test_rows_of_staff_are_left_out_and_told(tmp_path, role):
     assert ["1 row of staff left out: Tom"] == notes
 
 
+def test_the_sum_of_a_table_is_no_student(tmp_path):
+    """Unless it has an id and a name."""
+    notes, path = [], roster(tmp_path, "id,name,hw1\n1,Ada,3\nsum,Sum Li,3\nTotal:,,6\n,Mean,3\n")
+    assert ["1", "sum"] == [one.id for one in read(path, notes)]
+    assert ["2 rows of a sum left out: Total:, Mean"] == notes
+
+
 def test_students_who_may_be_one_and_a_second_header_are_told_or_left_out(tmp_path):
     notes = []
     text = "ID,E-Mail\ns1,a@x\nid,e-mail\nS1,\n007,B@x\n7,c@x\n8,b@X\n9,\n"
@@ -388,7 +395,7 @@ def test_attempts_are_sorted_by_student_then_time_then_number_then_path():
         handed_in("12345", number=1),
     ]
     found = assign(items, [ZOE, JANE])
-    assert [items[i] for i in (5, 4, 2, 1, 0, 3)] == [item for _, item in found.attempts]
+    assert [items[i].path for i in (5, 4, 2, 1, 0, 3)] == [item.path for _, item in found.attempts]
     assert ([], []) == (found.missing, found.unknown)
 
 
@@ -399,7 +406,8 @@ def test_two_keys_of_one_student_without_an_order_are_in_doubt(number):
     found = assign([*items, handed_in("b2")], [JANE, ZOE])
     doubt = (
         "12345.zip and jdoe.zip are both from the student 12345, and nothing says which was handed "
-        "in last; remove the one that does not count"
+        "in last; remove the one that does not count, or add a time to each name, as in "
+        "12345@2026-10-01T22-10-00Z.zip"
     )
     assert [doubt, doubt, ""] == [item.doubt for _, item in found.attempts]
 

@@ -11,7 +11,9 @@ from grader.classroom import gradebook
 from grader.classroom.batches import BatchProgress
 from grader.classroom.records import Student
 from grader.commands import classes
+from grader.course import courses
 from grader.course.policies import Policy
+from tests.grader.analysis.samples import class_of, failed, passed
 from tests.grader.in_this_process import DUE, hand_in, of, older, result_of
 
 
@@ -38,8 +40,9 @@ def test_sections_without_a_deadline_and_deadlines_without_a_section_are_said(be
     """Either one usually means that a name was mistyped."""
     with gradebook.writing(begun) as book:
         book.students.enrol([Student(id="zoe", section="A"), Student(id="bob", section="B")])
-        book.remember(Policy(deadlines={"a": DUE, "B": DUE}))
+        book.remember(Policy(deadlines={"a": DUE, "B": DUE.replace(year=2126)}))
     said = typed("status", begun)[1]
+    assert "the deadline B is on 2126-10-02, more than a year ahead: is its year right?" in said
     assert "no deadline for section A: nobody in it is late" in said
     assert "there is a deadline for section a, which has no students" in said
     assert "section B" not in said
@@ -189,3 +192,51 @@ def test_classroom_50_gets_overrides_and_a_record_per_student(two, typed, tmp_pa
     collected.write_bytes(first)
     assert 0 == typed(*call)[0]
     assert first == scores.read_bytes() == collected.read_bytes()
+
+
+# --- the class in one page ------------------------------------------------------------------------
+
+
+WRONG = [failed("a", "The mistake."), passed("b")]
+STUDENTS = {
+    f"s{n}": ({"name": f"Ada Nr {n}", "section": "A"}, {"linear": WRONG, "adamw": WRONG})
+    for n in range(4)
+}
+
+
+@pytest.fixture
+def book(tmp_path):
+    path = tmp_path / "class.sqlite"
+    with class_of(path, STUDENTS):
+        pass
+    return path
+
+
+def test_the_page_links_to_the_students_pages(book, typed, tmp_path):
+    out, pages = tmp_path / "pages" / "class.html", tmp_path / "reports of 2"
+    out.parent.mkdir()
+    typed("export", book, "--html", pages)
+    (pages / f"{gradebook.file_name('s3')}.html").unlink()
+    code, said, _ = typed("page", book, out, "--reports", pages)
+    assert (0, f"wrote {out}: 4 students, 4 tests\n") == (code, said)
+    text = out.read_text()
+    assert '<a href="../reports%20of%202/s0.html">Ada Nr 0 (s0)</a>' in text
+    assert "s3.html" not in text
+
+
+def test_an_anonymous_page_has_no_name(book, typed, tmp_path):
+    out = tmp_path / "class.html"
+    assert 0 == typed("page", book, out, "--anonymous")[0]
+    text = out.read_text()
+    assert "without names" in text
+    assert "Ada" not in text
+    assert not [n for n in range(4) if f"(s{n})" in text or f">s{n}<" in text]
+
+
+def test_mistakes_are_printed(book, typed):
+    code, said, _ = typed("mistakes", book, "--top", "1")
+    assert 0 == code
+    lines = [line.split() for line in said.splitlines()]
+    cost = str(2 * courses.load().problem("adamw").points)
+    assert ["4", cost, "adamw", "§8.2", "The", "mistake."] in lines
+    assert "linear" not in said.split("most common mistakes")[1]

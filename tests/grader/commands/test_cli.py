@@ -16,7 +16,7 @@ import pytest
 from rich.cells import cell_len
 
 from grader.base.errors import Status
-from grader.commands import grading, progress
+from grader.commands import grading
 from grader.course import courses
 from grader.report import json_report
 from grader.report.reported import Reported
@@ -232,20 +232,6 @@ def test_a_cuda_device_is_looked_for_only_for_a_cuda_run(monkeypatch):
 
 def opened(path):
     return sum(os.path.realpath(link) == path for link in Path("/proc/self/fd").iterdir())
-
-
-def test_a_wait_for_a_gpu_is_told_at_once_and_then_now_and_then(capsys, monkeypatch):
-    with progress.advancing("grading") as advance:
-        for seconds in (9, 8, 7):
-            advance(f"waiting for GPU 0: 1 turn ahead, about {seconds} s", 0, 0)
-        monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", -1.0)
-        advance("waiting for GPU 0: 1 turn ahead, about 6 s", 0, 0)
-        advance("relu", 1, 3)
-    assert capsys.readouterr().err.splitlines() == [
-        "grader: waiting for GPU 0: 1 turn ahead, about 9 s",
-        "grader: waiting for GPU 0: 1 turn ahead, about 6 s",
-        "grading: 1 of 3 done, now relu",
-    ]
 
 
 @pytest.fixture

@@ -11,14 +11,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import typer
 
 from grader.base import interrupts, outputs
 from grader.base.errors import Status, UsageError
 from grader.base.outputs import Named, Writes
 from grader.classroom import setups
 from grader.commands import cli
-from grader.commands.app import parameters_of
 from grader.commands.cli import command_line
+from grader.commands.parameters import documented, parameters_of
 from grader.course.courses import load
 from grader.report import json_report
 from grader.report.reported import Reported
@@ -194,6 +195,15 @@ def with_value(name, parameter, value, words=None):
 
 def test_every_command_has_a_call_here():
     assert COMMANDS.keys() == CALLS.keys()
+
+
+def test_every_parameter_has_a_help_and_every_help_a_parameter():
+    """An option's help is in the docstring of its command, where a name may be misspelled."""
+    commands = typer.main.get_command(command_line()).commands
+    for name, function in COMMANDS.items():
+        assert [] == [one.name for one in commands[name].params if not one.help], name
+        described = documented(function)[1].keys()
+        assert described <= {one.key for one in parameters_of(function)}, name
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`check` and `submit` tell beforehand what the grader's machine lacks."""
 
+import re
 import sys
 
 import pytest
@@ -38,6 +39,9 @@ OTHER_IMPORTS = {
     "class Plot:\n    import seaborn": "seaborn",
     "import pytest": "pytest",
     "import flight": "flight",
+    "import msvcrt": "msvcrt",
+    "from torch.utils.tensorboard import SummaryWriter": "tensorboard",
+    "from torch.utils import tensorboard": "tensorboard",
 }
 
 
@@ -48,7 +52,7 @@ def test_an_import_of_what_the_grader_lacks_is_told(statement):
     assert problem == "linear"
     assert line == 5 + statement.count("\n")
     assert certain is not statement.startswith("if ")
-    assert f"imports {OTHER_IMPORTS[statement]}; the grader has only" in text
+    assert f"imports {OTHER_IMPORTS[statement]}; the grader has only assignment/" in text
     assert "einops, numpy, jaxtyping: delete the import" in text
 
 
@@ -68,6 +72,9 @@ def test_an_import_of_what_the_grader_lacks_is_told(statement):
         "import sys\nif sys.version_info >= (3, 12):\n    from typing import override\n"
         "else:\n    from typing_extensions import override",
         "def f(path):\n    with open(path) as a, open('out.txt', 'w') as b:\n        pass",
+        "from pathlib import Path\nlist(Path('.').iterdir())\nPath('runs').mkdir()",
+        "import torch\nif torch.cuda.is_available():\n    x = torch.ones(1, device='cuda')",
+        "import torch\ndef f():\n    return torch.ones(1).cuda()",
         "class Reader:\n    def input(self): ...\ninput = 3\ndef f(torch, input): return input()",
     ],
 )
@@ -112,6 +119,7 @@ SYNTAXES = {
     "from itertools import batched": 0,
     "from warnings import deprecated": 0,
     "import copy\nx = copy.replace(1)": 0,
+    "import warnings\n@warnings.deprecated('')\ndef f(): ...": 0,
     "import annotationlib": 0,
 }
 
@@ -124,7 +132,7 @@ def test_what_a_newer_python_brought_is_told(source):
         assert error.line
         return
     (found,) = told(f"{source}\n")
-    assert found[:3] == ("linear", 1 + source.count("\nx ="), True)
+    assert found[:3] == ("linear", 1 + len(re.findall("\n(x =|@)", source)), True)
     assert "3.11" in found[3]
     assert "write it without" in found[3] or "use other quotes" in found[3]
 
@@ -152,6 +160,9 @@ def test_what_python_3_11_reads_is_not_told(source):
         ("torch.set_default_dtype(torch.float64)", "pass dtype= or device="),
         ("torch.set_flush_denormal(True)", "changes all code that runs after it: delete it"),
         ("    torch.set_default_device('cuda')", "pass dtype= or device="),
+        ("x = torch.ones(1, device='cuda')", "the grader may have none: ask torch.cuda.is"),
+        ("x = torch.ones(1).cuda()", "ask torch.cuda.is_available() first"),
+        ("x = torch.ones(1).to('cuda:0')", "needs a GPU when the module is imported"),
         ("    x = open('/home/me/tokens.bin')", "a file that the grader does not have"),
         ("    x = np.load('tokens.npy')", "a file that the grader does not have"),
         ("    x = torch.load('C:\\\\best.pt')", "a file that the grader does not have"),

@@ -79,6 +79,10 @@ def test_a_policy_is_read(tmp_path):
         ),
         ("[rules]\n", "expected only the table [policy], found [rules]"),
         ("[policy", "is not TOML"),
+        (f"[policy]\nlate_days = 0x{'f' * 9000}", "is not TOML: a whole number has more than 64"),
+        (f"policy = '{'a' * 200}'", f"expected the table [policy], found policy = '{'a' * 99}…"),
+        (BERLIN + "0001-01-01", "in the year 1; expected 2000 or later"),
+        (BERLIN.replace("Berlin", "London") + "9999-12-31", "in the year 9999; expected 2000"),
     ],
 )
 def test_a_wrong_policy_is_named(tmp_path, text, said):
@@ -99,6 +103,17 @@ def test_a_time_without_a_zone_is_named():
     ]:
         with pytest.raises(UsageError, match=said):
             policies.when(text, what="--until")
+
+
+def test_a_time_that_no_zone_can_have_is_early_or_late():
+    """A platform's file may have any; whoever reads folders refuses such times before."""
+    rules = policies.Policy(time_zone="Asia/Tokyo")
+    last = datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
+    assert rules.days_begun(last, DUE) > 2_000_000
+    assert (
+        policies.Policy(time_zone="America/Lima").days_begun(datetime.min.replace(tzinfo=UTC), DUE)
+        == 0
+    )
 
 
 def test_a_deadline_in_a_named_zone(tmp_path):

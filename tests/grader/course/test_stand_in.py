@@ -51,6 +51,15 @@ def test_memory_of_another_run_is_told():
         gpu.read(kept)
 
 
+def test_a_compiler_can_trace_what_needs_no_gpu():
+    """A module may compile or export something when it is imported."""
+    with stand_in.gpu():
+        assert isinstance(torch.cuda.StreamContext, type), "torch's compiler asks isinstance"
+        assert torch.cuda.get_device_properties().gcnArchName == "", "the inductor asks for it"
+        torch.compile(torch.relu, backend="aot_eager")(torch.ones(2))
+        torch.export.export(torch.nn.ReLU(), (torch.ones(2),))
+
+
 def test_tensors_say_where_they_are():
     """A tensor reports the right device after it is created, moved, computed or moved back."""
     with stand_in.gpu():

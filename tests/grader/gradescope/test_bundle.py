@@ -12,20 +12,17 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from grader.course import courses
 from grader.publish import gradescope_bundle
 from tests.grader import small_courses
+from tests.grader.report.test_gradescope_report import valid
 from tests.grader.sampling import every
 from tests.grader.warm_python import command
 
 pytestmark = pytest.mark.slow
 
-SCHEMA = json.loads(
-    (Path(__file__).parent.parent / "classroom" / "gradescope.schema.json").read_text()
-)
 OURS = "The fault is ours"
 
 
@@ -77,11 +74,6 @@ def run(home, **environment):
     )
     written = home / "results" / "results.json"
     return done, json.loads(written.read_text()) if written.is_file() else None
-
-
-def valid(tree):
-    jsonschema.validate(tree, SCHEMA)
-    return tree
 
 
 def test_the_zip_has_what_gradescope_needs(unpacked):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from grader.base import judging_time
-from grader.base.errors import Status, raised
+from grader.base.errors import Raised, Status
 from grader.base.judging_time import JudgingTime, TookTooLong, stopped
 from grader.course import courses
 from grader.grading import blame
@@ -308,6 +308,7 @@ EINOPS = (
         ),
         ("could not save\n(from TypeError: x)", "could not save (from TypeError: x)"),
         ("AttributeError: x\n\nfrom user code:\n  line 2", "AttributeError: x"),
+        ("No pointer (e.g. Fake). If you …\n\nTo fix it", "No pointer (e.g. Fake)."),
         ("One sentence. And another one.", "One sentence. And another one."),
         ("One sentence. " + 400 * "x" + ". Y", "One sentence. " + 400 * "x" + "."),
         ("", ""),
@@ -337,7 +338,7 @@ def test_a_file_that_is_not_written_is_named_without_its_folder():
     ],
 )
 def test_what_a_newer_python_has_is_told_with_the_graders_python(kind, text, labels):
-    fault = raised([kind, "Exception"], kind, text, "assignment/linear.py:3")
+    fault = Raised([kind, "Exception"], kind, text, "assignment/linear.py:3")
     verdict = verdict_on(fault, test="test_it", rule="", asked="", packages=["torch>=2.6"])
     assert [fact.label for fact in verdict.facts] == labels
     if "may import" in labels:
@@ -348,6 +349,7 @@ def test_what_a_newer_python_has_is_told_with_the_graders_python(kind, text, lab
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
+        ("BdbQuit", "nobody is at the grader's keyboard"),
         ("a leaf Variable that requires grad is being used in an in-place operation", "no_grad"),
         ("Trying to backward through the graph a second time", "detached"),
         ("argument 'tensor1' (position 1) must be Tensor, not NoneType", "`return`"),
@@ -355,13 +357,15 @@ def test_what_a_newer_python_has_is_told_with_the_graders_python(kind, text, lab
     ],
 )
 def test_usual_words_of_torch_have_a_hint(text, hint):
-    fault = raised(["RuntimeError"], "RuntimeError", text, "assignment/linear.py:3")
-    told = verdict_on(fault, test="test_it", rule="", asked="f").hint
-    assert told is None if hint is None else hint in told
+    kind, said = (text, "without a message") if text == "BdbQuit" else ("RuntimeError", text)
+    fault = Raised([kind], kind, text.removeprefix("BdbQuit"), "assignment/linear.py:3")
+    told = verdict_on(fault, test="test_it", rule="", asked="f")
+    assert told.what == f"raised {kind}: {said}"
+    assert told.hint is None if hint is None else hint in told.hint
 
 
 def test_a_right_call_that_fails_is_not_told_the_rule_of_a_wrong_one():
-    fault = raised(["ValueError"], "ValueError", "x", "assignment/linear.py:3")
+    fault = Raised(["ValueError"], "ValueError", "x", "assignment/linear.py:3")
     fault.right_call = "9 tokens"
     verdict = verdict_on(fault, test="test_it", rule="Too few tokens raise.", asked="f")
     assert (verdict.rule, verdict.facts[-1].text) == ("", "a valid one: 9 tokens")

@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.utils._python_dispatch
 
-from grader.base.errors import StudentFault, raised
+from grader.base.errors import Raised, StudentFault
 from grader.course import courses
 from grader.grading import mistake_matching, recorded_cases
 from grader.grading.mistake_matching import Call, Case, Rehearsal, explained
@@ -267,6 +267,32 @@ def test_two_mistakes_that_explain_it_are_both_named(twice):
         assert [f"{first.hint}; or: another"] * len(said) == [m.hint for m in found.values()]
 
 
+def of_none(student, *, dtype):
+    """Count the parameters of a module without any."""
+    return student.linear.count_parameters(torch.nn.ReLU())
+
+
+def ask_none(session):
+    """A test that any answer fails."""
+    raise Wrong(f"{session.run(of_none, {'dtype': None})} parameters")
+
+
+def test_of_two_mistakes_that_meet_in_a_test_either_may_be_the_one(twice):
+    """Each explains one more test, and one of them is there by chance."""
+    first, _ = twice[0]
+    linear = types.SimpleNamespace(count_parameters=lambda module: 7 + bool([*module.children()]))
+    other = dataclasses.replace(first, name="another", says="another")
+    twice.append((other, types.SimpleNamespace(linear=linear)))
+    of_first, of_other = (
+        failed(n, ask_none, name, [Call(of_none, {"dtype": None}, n)], Wrong(f"{n} parameters"))
+        for name, n in (("u", 0), ("v", 7))
+    )
+    both = f"{first.says} Or: another"
+    found = explained(COURSE.problem("linear"), COURSE, [failed(8), of_first, of_other])
+    assert {test: mistake.says for test, mistake in found.items()} == dict.fromkeys("tuv", both)
+    assert named(failed(8), of_first) == dict.fromkeys("tu", first.name)
+
+
 def test_a_mistake_is_named_for_the_tests_that_it_explains(twice):
     """Another mistake is in the code, too: it fails another test, which stays without a name."""
     something_else = failed(5, test="u", error=Wrong("other words"))
@@ -343,14 +369,14 @@ def test_an_exception_tells_by_its_text(twice):
         ask_it(Rehearsal(twice[1][1], None, 0))
     (text,) = found.value.args
     for said, names in ((text, {"t": "weight_transposed"}), ("other words", {}), ("", {})):
-        error = raised(["RuntimeError", "Exception"], "RuntimeError", said, None)
+        error = Raised(["RuntimeError", "Exception"], "RuntimeError", said, None)
         calls = [Call(refuses, {}, raised="RuntimeError")]
         assert named(failed(None, ask_it, calls=calls, error=error)) == names
 
 
 def test_an_exception_beside_a_telling_answer_has_to_be_the_same(twice):
     """It points to a second mistake, which has no name."""
-    error = raised(["TypeError", "Exception"], "TypeError", "x", None)
+    error = Raised(["TypeError", "Exception"], "TypeError", "x", None)
     calls = [Call(probe, {"dtype": None}, raised="TypeError")]
     case = failed(None, test="u", calls=calls, error=error)
     assert named(failed(8), case) == {"t": "count_ties_twice"}
@@ -467,20 +493,23 @@ def kept(monkeypatch):
 
 
 def test_large_answers_are_not_kept(kept):
-    """A test whose answers do not fit keeps no calls; the next problem has all the room again."""
+    """A test whose answers do not fit keeps no calls; the next problem has all the room again.
+
+    A test on a GPU is not kept at all: this process must use no device.
+    """
     problem, cases = COURSE.problem("linear"), Cases(COURSE)
     item = types.SimpleNamespace(
         _fixtureinfo=types.SimpleNamespace(argnames=()), funcargs={}, function=lambda: None
     )
-    for _ in range(2):
+    for device in ("cpu", "cpu", "cuda"):
         for mib in (40, 30, 24, 1):
             student = types.SimpleNamespace(
                 seed=0, calls=[Call(kept, {}, 8)], answered_bytes=mib * MIB
             )
-            function = TestFunction(problem, "test_one", "cpu", 1)
+            function = TestFunction(problem, "test_one", device, 1)
             cases.keep(item, function, student, None, Outcome(status="passed"), None)
         cases.explained(problem)
-    assert kept == [[1, 0, 1, 0], [1, 0, 1, 0]]
+    assert kept == [[1, 0, 1, 0], [1, 0, 1, 0], []]
 
 
 def test_an_explanation_that_breaks_is_reported(monkeypatch, capsys):

@@ -136,11 +136,11 @@ def put(folder, name, content):
     return path
 
 
-def of_one_submission(folder, name, content):
-    """A file of a folder that Gradescope makes for each submission."""
+def exported(folder, name):
+    """Gradescope's export of one submission by a student with this name."""
     (folder / "submission_1").mkdir()
-    put(folder / "submission_1", name, content)
-    return folder
+    text = f"submission_1: {{submitters: [{{name: {name}}}]}}"
+    return put(folder, "submission_metadata.yml", text).parent
 
 
 def repository(folder, header, message):
@@ -360,23 +360,8 @@ OTHERS = {
         intake.recognise, "it has more than 1,000,000 values",
         lambda at: put(at, "submission_metadata.yml", "a: [" + "b," * 10**6 + "]").parent,
     ),
-    "export_of_many_levels": (
-        intake.recognise, "exceeded maximum nesting depth",
-        lambda at: put(at, "submission_metadata.yml", "a: " + "[" * 10**6).parent,
-    ),
-    "export_of_64_mib_and_a_byte": (
-        intake.recognise, "is larger than 64 MiB",
-        lambda at: put(at, "submission_metadata.yml", b"a" * (64 * 2**20 + 1)).parent,
-    ),
-    "autograder_metadata_of_many_levels": (
-        intake.recognise, "is not Gradescope's metadata",
-        lambda at: of_one_submission(at, "submission_metadata.json", '{"x":' + "[" * 10**6),
-    ),
     "student_with_a_name_of_accents": (
-        intake.recognise, "1 handed in, ",
-        lambda at: of_one_submission(at, "submission_metadata.json", json.dumps({
-            "users": [{"name": "a" + ACCENTS * 10**6}], "created_at": "2026-10-01T00:00:00Z",
-        })),
+        intake.recognise, "1 handed in, ", lambda at: exported(at, "a" + ACCENTS * 10**6)
     ),
     "commit_with_a_message_of_64_mib": (
         intake.recognise, TWO, lambda at: repository(at, WHO, b"a" * 2**26)
@@ -398,10 +383,6 @@ OTHERS = {
     ),
     "references_of_half_a_gibibyte": (intake.recognise, NOBODY, references_of_half_a_gibibyte),
     # Tables.
-    "roster_of_16_mib_and_a_byte": (
-        roster.read, "is larger than 16 MiB",
-        lambda at: put(at, "a.csv", b"a" * (16 * 2**20 + 1)),
-    ),
     "roster_of_wide_and_many_rows": (
         roster.read, MANY_CELLS,
         lambda at: put(at, "a.csv", "id" + ",a" * 10_000 + "".join(f"\n{n}" for n in range(401))),
@@ -432,36 +413,9 @@ OTHERS = {
         lambda at: put(at, "a.csv", "student,assignment,days\na,b," + "9" * 5_000),
     ),
     # Files of JSON, TOML and SQLite.
-    "classroom_of_16_mib_and_a_byte": (
-        classroom50.read, "is larger than 16 MiB",
-        lambda at: put(at, "a.json", b" " * (16 * 2**20 + 1)),
-    ),
-    "classroom_of_many_levels": (
-        classroom50.read, "is not JSON", lambda at: put(at, "a.json", "[" * 10**6)
-    ),
     "classroom_of_many_objects": (
         classroom50.read, "is not a scores.json of Classroom 50",
         lambda at: put(at, "a.json", "[" + "{}," * (5 * 2**20) + "{}]"),
-    ),
-    "result_of_32_mib_and_a_byte": (
-        json_report.read, "is larger than 32 MiB",
-        lambda at: put(at, "a.json", b" " * (32 * 2**20 + 1)),
-    ),
-    "result_of_many_levels": (
-        json_report.read, "is not JSON", lambda at: put(at, "a.json", "[" * 10**6)
-    ),
-    "policy_of_a_mebibyte_and_a_byte": (
-        policy, "is larger than 1 MiB", lambda at: put(at, "policy.toml", b"#" * (2**20 + 1))
-    ),
-    "policy_of_many_levels": (
-        policy, "is not TOML", lambda at: put(at, "policy.toml", "a = " + "[" * 10**6)
-    ),
-    "metadata_of_128_mib_and_a_byte": (
-        submission_metadata.read, "is larger than 128 MiB",
-        lambda at: sparse(at / "submission_metadata.json", 128 * 2**20 + 1),
-    ),
-    "metadata_of_many_levels": (
-        attempt, "1", lambda at: put(at, "submission_metadata.json", '{"x":' + "[" * 10**6)
     ),
     "gradebook_of_zeros_and_a_byte": (
         opened, "expected a gradebook of `grader batch`, found another file",
@@ -487,6 +441,35 @@ OTHERS = {
         lambda at: answers(at, "[" + " " * 2**20, part=1, pause=0.01, seconds=0.2),
     ),
 }  # fmt: skip
+
+
+def folder_of(path):
+    """Recognise the folder that this file is in."""
+    return intake.recognise(path.parent)
+
+
+# By what is read: its reader, its name, how many MiB it may have, what is said about many levels,
+# and how a file with them begins.
+READ = {
+    "export": (folder_of, "submission_metadata.yml", 64, "exceeded maximum nesting depth", "a: "),
+    "roster": (roster.read, "a.csv", 16, "", ""),
+    "classroom": (classroom50.read, "a.json", 16, "is not JSON", ""),
+    "result": (json_report.read, "a.json", 32, "is not JSON", ""),
+    "policy": (policy, "policy.toml", 1, "is not TOML", "a = "),
+    "metadata": (attempt, "submission_metadata.json", 128, "1", '{"x":'),
+}
+for what, (read, name, mib, said, begins) in READ.items():
+    OTHERS[f"{what}_of_{mib}_mib_and_a_byte"] = (
+        read,
+        f"is larger than {mib} MiB",
+        lambda at, name=name, mib=mib: sparse(at / name, mib * 2**20 + 1),
+    )
+    if said:
+        OTHERS[f"{what}_of_many_levels"] = (
+            read,
+            said,
+            lambda at, name=name, begins=begins: put(at, name, begins + "[" * 10**6),
+        )
 
 
 # --- reading one ----------------------------------------------------------------------------------

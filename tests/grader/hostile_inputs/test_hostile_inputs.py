@@ -30,6 +30,7 @@ from grader.submission.reader import SubmissionReader
 from kit import handing_in
 from tests.grader.classroom.a_class import LISTS, hand_in
 from tests.grader.hostile_inputs import inputs
+from tests.grader.processes import ran
 from tests.grader.sampling import every
 from tests.grader.small_courses import with_lists
 from tests.grader.warm_python import python
@@ -41,12 +42,7 @@ ROOT = Path(__file__).parents[3]
 def test_a_hostile_input_is_read_within_limits(name, tmp_path):
     """It is refused in words, or harmless; limits of the kernel bound its processor time."""
     expected = (inputs.SUBMISSIONS | inputs.OTHERS)[name][-2]
-    done = subprocess.run(
-        [python(), "-m", "tests.grader.hostile_inputs.inputs", name, tmp_path],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    done = ran([python(), "-m", "tests.grader.hostile_inputs.inputs", name, tmp_path], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     got = json.loads(done.stdout)
     assert str(expected) in got["said"]
@@ -100,8 +96,9 @@ def test_a_reader_that_was_killed_reads_the_next_submission(tmp_path):
     """One submission is not read, by nobody's fault; a new server reads the next one."""
     hand_in(tmp_path, "ada", LISTS)
     with SubmissionReader() as one:
-        one._server.kill()
-        with pytest.raises(GraderFault, match="the process that reads submissions ended with -9"):
+        assert one.read(tmp_path / "ada.zip").sources
+        one._idle[0].process.kill()
+        with pytest.raises(GraderFault, match=r"ended the process that read it \(SIGKILL\)$"):
             one.read(tmp_path / "ada.zip")
         assert one.read(tmp_path / "ada.zip") == submissions.read(tmp_path / "ada.zip")
 
@@ -112,27 +109,22 @@ def test_a_reader_that_was_killed_reads_the_next_submission(tmp_path):
         ("while True: pass", 600, SubmissionRefused, "takes more than 1 seconds of processor time"),
         ("bytes(2**40)", 600, SubmissionRefused, "takes more than 512 MiB of memory"),
         ("import time; time.sleep(99)", 2, GraderFault, "took more than 2 seconds"),
-        (
-            "import os; os.kill(os.getpid(), 9)",
-            600,
-            GraderFault,
-            "that reads submissions ended with -9",
-        ),
-        ("1 / 0", 600, GraderFault, "could not be read: ZeroDivisionError: division by zero"),
+        ("import os; os.kill(os.getpid(), 9)", 600, GraderFault, "process that read it (SIGKILL)"),
+        ("1 / 0", 600, GraderFault, "cannot be read: ZeroDivisionError: division by zero"),
     ],
     ids=["time", "memory", "wait", "killed", "raised"],
 )
 def test_how_a_server_ends_says_whose_fault_it_is(ends, wait, error, said, tmp_path, monkeypatch):
     """A limit is the student's fault, an exception or a long wait is not; the next one is read."""
     changed = (
-        "from grader.submission import reader, submissions; was = submissions.read\n"
+        "from grader.submission import submissions; was = submissions.read\n"
         "def read(path, accepted, parts, follow):\n"
         f"    if path.name == 'bad.zip':\n        {ends}\n"
         "    return was(path, accepted, parts=parts)\n"
-        f"submissions.read = read; reader.CPU_SECONDS, reader.WAIT_SECONDS = 1, {wait}\n"
+        "submissions.read = read\n"
     )
-    start = reader.START.replace("from grader", f"exec({changed!r}); from grader", 1)
-    monkeypatch.setattr(reader, "START", start)
+    start = limited.START.replace("from {", f"exec({changed!r}); from {{", 1)
+    monkeypatch.setattr(limited, "START", start)
     monkeypatch.setattr(reader, "CPU_SECONDS", 1)
     monkeypatch.setattr(reader, "WAIT_SECONDS", wait)
     hand_in(tmp_path, "ada", LISTS)
@@ -172,7 +164,7 @@ def test_limits_of_the_reader_are_lowered_only(tmp_path):
 def test_the_reader_leaves_no_process():
     """Its end ends the server, also after an exception."""
     with suppress(KeyboardInterrupt), SubmissionReader() as one:
-        number = one._server.pid
+        number = one._idle[0].process.pid
         raise KeyboardInterrupt
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
@@ -272,7 +264,7 @@ def main_of_expressions(name):
 def test_no_regular_expression_takes_quadratic_time(name):
     """Texts of 64 KiB are matched within the time that a linear search takes."""
     script = f"from {__name__} import *; main_of_expressions({name!r})"
-    done = subprocess.run([python(), "-c", script], cwd=ROOT, capture_output=True, text=True)
+    done = ran([python(), "-c", script], cwd=ROOT)
     assert done.returncode != -signal.SIGPROF, f"{name}: {done.stdout} and then one that hangs"
     assert done.returncode == 0, done.stderr
 

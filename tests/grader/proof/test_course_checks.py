@@ -9,7 +9,7 @@ import pytest
 from grader.course import courses
 from grader.course.courses import sources_in
 from grader.grading.local_student import LocalBox
-from grader.proof import course_checks, public, sentences
+from grader.proof import course_checks, public
 from grader.proof.kinds import Row
 from grader.proof.matrices import Matrix
 from grader.publish import stub_files
@@ -384,8 +384,8 @@ def test_a_block_that_raises_its_own_exception_refuses_nothing(course):
 
 def test_the_exceptions_of_a_class_are_those_of_its_methods():
     source = "class A:\n    def f(self):\n        'Raises:\\n    ValueError: no.'\n"
-    assert sentences.raised_by(source, "A") == sentences.raised_by(source, "A.f") == {"ValueError"}
-    assert sentences.raised_by(source, "B") == set()
+    assert public.raised_by(source, "A") == public.raised_by(source, "A.f") == {"ValueError"}
+    assert public.raised_by(source, "B") == set()
 
 
 def row(name, told, price):

@@ -112,7 +112,7 @@ def test_some_change_gives_another_value(value):
 )
 def test_only_the_field_is_changed(value, keys, expected):
     """Every element of a list is changed; an empty list gets an element."""
-    assert expected == fields._with_another(value, keys, fields.nothing)
+    assert expected == fields.with_another(value, keys, fields.nothing)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_only_the_field_is_changed(value, keys, expected):
     ],
 )
 def test_a_list_is_cut(value, keys, emptied, cut):
-    changed = (fields._with_another(value, keys, c, grows=False) for c in fields.CUTS)
+    changed = (fields.with_another(value, keys, c, grows=False) for c in fields.CUTS)
     assert [emptied, cut] == list(changed)
 
 

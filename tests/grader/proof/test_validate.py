@@ -6,13 +6,14 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from grader.base.errors import UsageError
 from grader.course import courses
 from grader.proof import validate as validation
-from grader.proof.validate import How, validate
+from grader.proof.validate import How, Trial, validate
 from grader.publish import stub_files
 from grader.solutions import fragments, mistakes
 from grader.solutions.edits import Change, Edit, written
@@ -61,10 +62,20 @@ def test_a_mistake_that_does_not_fit_is_a_complaint_and_the_others_are_tried(mon
     )
 
 
+def test_what_a_trial_prints_is_no_output_of_the_command(monkeypatch, capfd):
+    """An author would take it for an error; public and hidden tests run it in this process."""
+    problem = COURSE.problem("lr_schedule")
+    source = f"{COURSE.reference_of(problem)}\nprint('could not save')\n".encode()
+    trial = Trial(problem, "variant", "prints", {problem.path: source}, "cpu", in_process=True)
+    monkeypatch.setattr(validation, "own_course", lambda: COURSE)
+    assert validation._run(replace(trial, with_public=True)).complaint == ""
+    assert tuple(capfd.readouterr()) == ("", "")
+
+
 @pytest.mark.slow
 def test_nothing_runs_on_where_the_command_is_killed(root, tmp_path):
-    course = ("--course", "examples/byte_pairs", "--only", "codec")  # has no torch to import
-    command = [sys.executable, "-m", "grader", "validate", *course, "--jobs", "1"]
+    course = small_courses.plain_python(tmp_path / "course")
+    command = [sys.executable, "-m", "grader", "validate", "--course", course, "--jobs", "1"]
     process = subprocess.Popen(
         command, cwd=root, stdout=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
     )

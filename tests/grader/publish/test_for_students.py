@@ -10,7 +10,7 @@ from grader.course import courses
 from grader.publish import bundles
 
 ROOT = Path(__file__).resolve().parents[3]
-COURSES = (".", "examples/tiny_course", "examples/byte_pairs")
+COURSES = (".", "examples/tiny_course", "examples/kernels")
 TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 OURS = ("grader", "scripts", "examples", "benchmarks", "docs", "solutions")
 # A path of the repository, or of a staff's folder in another course.

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from grader.base.errors import Status
+from grader.gradescope.harness import PLATFORMS
 from grader.report import json_report
 from grader.report.formats import FORMATS
 from grader.report.remarks import Answer, Comment, RegradeRequest
@@ -29,6 +30,7 @@ def asked(problem, test, answer=None):
     return RegradeRequest(**about, evidence="failed", text="?", at=at, answer=answer)
 
 
+RENDER = {name: one.render for name, one in (PLATFORMS | FORMATS).items()}
 PLAIN = ("terminal", "json", "gradescope", "annotations", "prairielearn", "autolab")
 
 NOTES = {
@@ -43,10 +45,10 @@ NOTES = {
 }
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", RENDER)
 def test_every_format_renders_a_record(name):
-    assert 1 == len(inspect.signature(FORMATS[name].render).parameters)
-    text = FORMATS[name].render(Reported(every_status()))
+    assert 1 == len(inspect.signature(RENDER[name]).parameters)
+    text = RENDER[name](Reported(every_status()))
     assert all(problem in text for problem in ("linear", "adamw", "gpu"))
 
 
@@ -55,12 +57,12 @@ def test_what_a_passed_test_has_measured_is_said(name):
     """A student who has all points still sees the ratio of the times."""
     said = ended("a", Status.PASSED, facts=[Fact("measured", "0.50 times the reference")])
     record = Reported(result(problem_result("linear", "m", 10, [said])))
-    assert "0.50 times the reference" in FORMATS[name].render(record)
+    assert "0.50 times the reference" in RENDER[name](record)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", RENDER)
 def test_every_format_prints_what_people_wrote(name):
-    text = FORMATS[name].render(Reported(every_status(), standing(attempt=2, **NOTES)))
+    text = RENDER[name](Reported(every_status(), standing(attempt=2, **NOTES)))
     text = " ".join(html.unescape(text).replace("&#95;", "_").replace("\u200b", "").split())
     for sentence in (
         "Comment: Well done.",
@@ -69,16 +71,16 @@ def test_every_format_prints_what_people_wrote(name):
         "Regrade request about adamw, test_g: not answered yet.",
     ):
         assert sentence in text
-    nothing = FORMATS[name].render(Reported(every_status(), standing(attempt=2)))
+    nothing = RENDER[name](Reported(every_status(), standing(attempt=2)))
     assert "Comment" not in nothing
     assert "Regrade" not in nothing
     if name == "json":
-        assert json_report.parse(FORMATS[name].render(Reported(every_status(), standing(**NOTES))))
+        assert json_report.parse(RENDER[name](Reported(every_status(), standing(**NOTES))))
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", RENDER)
 def test_no_text_of_a_person_controls_a_reader(name):
-    text = FORMATS[name].render(Reported(every_status(), standing(comments=hostile_comments())))
+    text = RENDER[name](Reported(every_status(), standing(comments=hostile_comments())))
     allowed = {"\n", "\u200b", *HARMLESS}
     assert {c for c in text if not c.isprintable() and c not in allowed} == set()
     assert "<script>alert" not in text or name in PLAIN
@@ -97,7 +99,7 @@ def test_the_suite_of_a_problem_has_its_comments():
 def test_reports_stay_small_with_many_comments():
     many = [Comment(id=1, problem="", text="<&@" * 300, attempt=1)] * 100
     reported = Reported(every_status(), standing(comments=many))
-    markdown, page = (FORMATS[name].render(reported) for name in ("markdown", "html"))
+    markdown, page = (RENDER[name](reported) for name in ("markdown", "html"))
     assert len(markdown) < 60_000
     assert "more comments are left out to keep this report short." in markdown
     assert len(page.encode()) < 300_000

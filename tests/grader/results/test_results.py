@@ -1,4 +1,4 @@
-"""Results: points are exact, one status summarizes several, and the JSON is as documented."""
+"""Results: points are exact, the JSON is as documented, and two runs become one result."""
 
 import json
 from fractions import Fraction
@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.base.errors import Status
-from grader.report import json_report
+from grader.base.errors import Status, UsageError
+from grader.report import json_report, terminal
 from grader.report.reported import Reported
+from grader.results.merge import merged
 from grader.results.points import MINOR, problem_result, submission_result, weights_by_harm
 from grader.results.records import Fact, Ignored, Outcome, SubmissionInfo, SubmissionResult, worst
 from tests.grader.report.samples import GRADER
@@ -182,14 +183,14 @@ def test_full_marks_are_the_maximum_on_each_device(problems):
 
 
 WORDS = "grader_error policy crashed timeout memory failed not_attempted deferred passed"
-ORDER = WORDS.split()
+WORST = WORDS.split()
 
 
 def test_the_vocabulary_is_the_one_that_is_promised():
-    assert set(ORDER) == {s.value for s in Status}
+    assert set(WORST) == {s.value for s in Status}
 
 
-@pytest.mark.parametrize(("one", "other"), [(a, b) for i, a in enumerate(ORDER) for b in ORDER[i:]])
+@pytest.mark.parametrize(("one", "other"), [(a, b) for i, a in enumerate(WORST) for b in WORST[i:]])
 def test_of_two_statuses_the_worse_has_the_word(one, other):
     """The worse status decides, in either order and also among tests that passed."""
     one, other = Status(one), Status(other)
@@ -263,3 +264,273 @@ def test_another_json_is_refused_with_the_place(path, value, message):
     with pytest.raises(msgspec.ValidationError) as caught:
         json_report.parse(json.dumps(tree))
     assert str(caught.value).startswith(message)
+
+
+# --- merging --------------------------------------------------------------------------------------
+
+
+PASSED, FAILED, DEFERRED, ERROR = Status.PASSED, Status.FAILED, Status.DEFERRED, Status.GRADER_ERROR
+ORDER = ["linear", "einops", "gpu_memory"]
+
+# A course: problem to (points, device, tests on a CPU, tests on a CUDA device).
+COURSE = {
+    "linear": (6, "cpu", ["test_a", "test_b"], ["cuda/test_there"]),
+    "einops": (4, "cpu", ["test_c"], []),
+    "gpu_memory": (5, "cuda", ["test_logic"], ["cuda/test_peak", "cuda/test_leak"]),
+}
+
+
+def outcome(name, device, ran_on, status, **more):
+    if device != ran_on:
+        return Outcome(id=name, device=device, weight=1, status=DEFERRED, what="it waits")
+    return Outcome(id=name, device=device, weight=1, status=status, seconds=0.5, **more)
+
+
+def of_course(name, ran_on, ended):
+    """One problem of the course in a run; tests pass unless `ended` gives another status."""
+    points, device, cpu, cuda = COURSE[name]
+    tests = [(test, "cpu") for test in cpu] + [(test, "cuda") for test in cuda]
+    outcomes = [
+        outcome(test, on, ran_on, ended.get(test, PASSED), what=f"on {ran_on}")
+        for test, on in tests
+    ]
+    return problem_result(name, "m", points, outcomes, device)
+
+
+def run(device, *, names=tuple(COURSE), ended=None, problems=None, **changed):
+    environment = {"python": "3.11.7", "torch": f"2.13.0+{device}"}
+    info = msgspec.structs.replace(GRADER, device=device, environment=environment)
+    submission = SubmissionInfo(
+        name=f"ada on {device}", sha256="ab" * 32, files=["assignment/a.py"],
+        ignored=[Ignored("x", device)],
+    )  # fmt: skip
+    of_submission = {key: changed.pop(key) for key in ("name", "sha256") if key in changed}
+    return submission_result(
+        msgspec.structs.replace(submission, **of_submission),
+        msgspec.structs.replace(info, **changed),
+        problems or [of_course(name, device, ended or {}) for name in names],
+        seconds={"cpu": 3.5, "cuda": 10.25}[device],
+    )
+
+
+def both(cpu, cuda):
+    """Merge the two results in both orders, check that they agree, and return one."""
+    one, other = merged(cpu, cuda, order=ORDER), merged(cuda, cpu, order=ORDER)
+    assert json_report.render(Reported(one)) == json_report.render(Reported(other))
+    return one
+
+
+def statuses(result):
+    return ", ".join(f"{p.id} {p.status.value} {p.score:g}" for p in result.problems)
+
+
+def test_all_points_can_be_earned_in_two_runs():
+    """Runs of 10 and 7 points give 15: two of linear's points count in both."""
+    cpu, cuda = run("cpu"), run("cuda")
+    assert [(10, 10, 5), (7, 7, 8)] == [(r.score, r.max_score, r.pending) for r in (cpu, cuda)]
+    got = both(cpu, cuda)
+    assert (15.0, 15.0, 0.0) == (got.score, got.max_score, got.pending)
+    assert "linear passed 6, einops passed 4, gpu_memory passed 5" == statuses(got)
+
+
+def test_each_test_comes_from_the_run_on_its_device():
+    got = both(run("cpu", ended={"test_b": FAILED}), run("cuda", ended={"cuda/test_there": FAILED}))
+    assert [
+        ("test_a", "passed", 2.0, 2.0, "on cpu", 0.5),
+        ("test_b", "failed", 0.0, 2.0, "on cpu", 0.5),
+        ("cuda/test_there", "failed", 0.0, 2.0, "on cuda", 0.5),
+    ] == [(t.id, t.status, t.score, t.max_score, t.what, t.seconds) for t in got.problems[0].tests]
+    assert DEFERRED not in {t.status for p in got.problems for t in p.tests}
+
+
+def test_a_failure_on_either_device_fails_the_problem():
+    """But a failed CPU test costs a CUDA problem nothing once its points are decided."""
+    got = both(
+        run("cpu", ended={"test_logic": FAILED}), run("cuda", ended={"cuda/test_there": FAILED})
+    )
+    assert "linear failed 4, einops passed 4, gpu_memory passed 5" == statuses(got)
+
+
+def test_it_says_what_it_was_made_of():
+    """Both runs with their environments, their total time, and the CPU run's submission."""
+    cpu, cuda = run("cpu"), run("cuda")
+    got = both(cpu, cuda)
+    info = got.grader
+    made = (info.device, info.isolation, info.seed, info.environment)
+    assert ("cpu+cuda", "bubblewrap", 7, {}) == made
+    assert [cpu.grader, cuda.grader] == got.runs
+    assert (13.75, cpu.submission) == (got.seconds, got.submission)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "cuda"), [("none", "bubblewrap"), ("bubblewrap", "none"), ("none", "none")]
+)
+def test_it_is_as_isolated_as_the_weaker_run(cpu, cuda):
+    """If one run had no isolation, the whole result counts as not isolated."""
+    assert "none" == both(run("cpu", isolation=cpu), run("cuda", isolation=cuda)).grader.isolation
+
+
+def test_problems_keep_the_order_of_the_course():
+    got = both(
+        run("cpu", names=["einops", "gpu_memory"]), run("cuda", names=["linear", "gpu_memory"])
+    )
+    assert ORDER == [p.id for p in got.problems]
+    assert ["einops", "linear", "gpu_memory"] == [
+        p.id for p in merged(run("cpu"), run("cuda"), order=["einops"]).problems
+    ]
+
+
+def test_a_problem_of_one_run_is_taken_as_it_is():
+    """Tests that wait in such a problem stay pending."""
+    cpu, cuda = run("cpu"), run("cuda", names=["linear"])
+    got = both(cpu, cuda)
+    assert cpu.problems[2] == got.problems[2]
+    assert "linear passed 6, einops passed 4, gpu_memory deferred 0" == statuses(got)
+    assert (10.0, 10.0, 5.0) == (got.score, got.max_score, got.pending)
+    alone = both(run("cpu", names=["einops"]), cuda)
+    assert cuda.problems[0] == alone.problems[0]
+
+
+def test_what_the_grader_could_not_judge_in_one_run_stays_its_fault():
+    """In a single test, or in all tests of a problem that could not run."""
+    got = both(run("cpu", ended={"test_a": ERROR}), run("cuda"))
+    assert statuses(got).startswith("linear grader_error 4, ")
+    fault = problem_result(
+        "linear", "m", 6, [Outcome(id="suite", weight=1, status=ERROR, what="it ended")]
+    )
+    for device, other in (("cpu", "cuda"), ("cuda", "cpu")):
+        got = both(run(device, problems=[fault]), run(other))
+        assert fault == got.problems[0]
+        assert got.has_grader_error
+    assert fault == both(run("cpu", problems=[fault]), run("cuda", problems=[fault])).problems[0]
+
+
+def test_a_fault_of_ours_in_a_test_that_is_worth_nothing_stays_one():
+    """The failed test stands in for a CUDA test; the report still shows that something failed."""
+    cpu = run("cpu", ended={"test_logic": ERROR})
+    got = both(cpu, run("cuda"))
+    assert statuses(got).endswith("gpu_memory passed 5")
+    assert (True, True) == (cpu.has_grader_error, got.has_grader_error)
+    report = terminal.render(Reported(got, sections=dict.fromkeys(COURSE, "1.1")))
+    assert "The grader failed: this score is not final" in report
+    assert "test_logic" in report
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"sha256": "ef" * 32}, "submissions: abababababab on the CPU, efefefefefef"),
+        ({"suite_sha256": "ef" * 32}, "suites: cdcdcdcdcdcd on the CPU, efefefefefef"),
+        ({"version": "1.1"}, "versions of the grader: 1.2.3 on the CPU, 1.1"),
+        ({"seed": 8}, "seeds: 7 on the CPU, 8"),
+    ],
+)
+def test_runs_that_did_not_grade_the_same_are_refused(changed, said):
+    for pair in ((run("cpu"), run("cuda", **changed)), (run("cuda", **changed), run("cpu"))):
+        with pytest.raises(UsageError) as caught:
+            merged(*pair, order=ORDER)
+        assert f"the two results are of different {said} on the CUDA device" == str(caught.value)
+
+
+def refused(one, other, sentence):
+    with pytest.raises(UsageError, match=f"^{sentence}"):
+        merged(one, other, order=ORDER)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_two_runs_on_one_device_are_refused(device):
+    """One of the runs would have to be discarded, and it is unclear which."""
+    said = f"both results are of a run with --device {device}: expected one of each device$"
+    refused(run(device), run(device), said)
+
+
+def test_a_merged_result_is_not_merged_again():
+    done = both(run("cpu"), run("cuda"))
+    said = "one of the two results is itself merged: expected the results of single runs$"
+    refused(done, run("cuda"), said)
+    refused(run("cpu"), done, said)
+    refused(run("cpu"), msgspec.structs.replace(done, runs=[]), said)
+
+
+def test_a_test_that_one_run_does_not_know_is_refused():
+    """Two runs with different tests cannot have the same suite, whatever their hashes claim."""
+    for device, other in (("cpu", "cuda"), ("cuda", "cpu")):
+        shorter = run(device)
+        del shorter.problems[0].tests[0]
+        said = "linear: test_a is in only one of the two results, so they are of different suites"
+        refused(shorter, run(other), said)
+
+
+def test_a_problem_without_a_test_for_its_device_is_refused():
+    """No test could earn the problem's points."""
+    cpu, cuda = run("cpu"), run("cuda")
+    for result in (cpu, cuda):
+        del result.problems[2].tests[1:]
+    refused(cpu, cuda, "gpu_memory has no test for the device that its points come from")
+
+
+NO_JSON = "is not JSON: expected what `grader grade --json` wrote"
+NO_RESULT = "is not a result of the grader: expected what `grader grade --json` wrote"
+SCHEMA = (
+    ": expected a result of schema 2, found schema {}: grade the submission again with this grader"
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "cannot be read: there is no such file"),
+        *((text, NO_JSON) for text in (b"", b'{"schema": 1', b'"\xff"', b"[" * 100_000)),
+        *((text, NO_RESULT) for text in (b"[1]", b"{}", b'{"schema": {"a": 1}, "problems": []}')),
+        (b'{"schema": 1, "problems": []}', SCHEMA.format(1)),
+        (lambda tree: tree | {"schema": 3}, SCHEMA.format(3)),
+        (
+            lambda tree: tree | {"score": "\x1b[2J"},
+            "is not a result of the grader: Expected `float`, got `str` - at `$.score`",
+        ),
+    ],
+)
+def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, content, sentence):
+    file = tmp_path / "r.json"
+    if callable(content):
+        content = json.dumps(content(json.loads(json_report.render(Reported(run("cpu")))))).encode()
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError) as caught:
+        json_report.read(file)
+    assert sentence == str(caught.value).removeprefix(str(file)).lstrip(" ")
+
+
+def test_a_strangers_text_is_safe_once_it_is_read(tmp_path):
+    evil = "\x1b]0;owned\x07\u202e\n2"
+    tree = json.loads(json_report.render(Reported(run("cpu"))))
+    spoiled = json.loads(
+        json.dumps(tree), object_hook=lambda d: {k: spoil(k, v, evil) for k, v in d.items()}
+    )
+    spoiled["grader"]["environment"] = {evil: evil}
+    (tmp_path / "r.json").write_text(json.dumps(spoiled))
+    got = json_report.render(Reported(json_report.read(tmp_path / "r.json")))
+    assert r"\\x1b]0;owned\\x07\\u202e\\n2" in got
+    assert "\\u001b" not in got
+    assert not set(got) & set("\x1b\x07\u202e")
+    several_lines = [
+        line.split(":")[0].strip()
+        for line in got.split("\n")
+        if r"\n2" in line.replace(r"\\n2", "")
+    ]
+    assert {'"hint"'} == set(several_lines)
+
+
+def spoil(key, value, evil):
+    """Replace every text in a result with a harmful one."""
+    if isinstance(value, str) and key not in ("status", "device"):
+        return evil
+    if key == "hint":
+        return evil
+    return [evil for _ in value] if key == "files" else value
+
+
+def test_a_text_without_end_has_one(tmp_path):
+    result = run("cpu", name="a" * 10**6)
+    (tmp_path / "r.json").write_text(json_report.render(Reported(result)))
+    assert len(json_report.read(tmp_path / "r.json").submission.name) == json_report.MAX_TEXT + 1

@@ -1,11 +1,12 @@
 """Run programs on the simulated machine of scripts/gpu, which has one GPU."""
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.grader.processes import ran
 
 ROOT = Path(__file__).resolve().parents[3]
 SIMULATED = ROOT / "scripts" / "gpu" / "simulated.py"
@@ -16,5 +17,4 @@ needs_a_compiler = pytest.mark.skipif(
 
 def run(*words, cwd=ROOT):
     """Run a Python command on the simulated machine; return the completed process."""
-    command = [sys.executable, str(SIMULATED), sys.executable, *map(str, words)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
+    return ran([sys.executable, SIMULATED, sys.executable, *words], cwd=cwd)

@@ -110,7 +110,7 @@ def test_a_process_that_has_just_ended_prints_no_traceback(level):
         zygote, child = own.host_pid, made._child
         os.kill(zygote, signal.SIGSTOP)
         until(lambda: zygote in processes("State", "T"))
-        child.channel.hang_up()
+        child.hang_up()
         (process,) = processes("PPid", zygote)
         until(lambda: not alive([process]))
         own.print_traceback()

@@ -3,7 +3,6 @@
 import os
 import re
 import resource
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -21,9 +20,10 @@ from grader.base.errors import (
 )
 from grader.course import courses
 from grader.sandbox import endings
-from grader.sandbox.channel import Pipe
+from grader.sandbox.children import Pipe
 from grader.wire.messages import Ending
 from tests.grader.in_the_sandbox import LEVELS, LIMITS, MIB, answer, ask, fault, session
+from tests.grader.processes import ran
 from tests.grader.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
@@ -273,7 +273,7 @@ def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(
     processes, *files = map(str, memory_group)
     enter = ["sh", "-c", f'echo $$ > {processes} && exec "$@"', "sh"]
     command = [*enter, sys.executable, "-c", STARVED, *files, level]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=600)
+    done = ran(command, cwd=root)
     before, suicide, killed, again, after = done.stdout.splitlines() or [done.stderr] * 5
     assert [str(50 * 2**20)] * 2 == [before, after]
     refused = "Raised [Errno 1] Operation not permitted"

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -19,31 +18,28 @@ import pynvml
 import pytest
 import torch
 
-from grader.base.errors import (
-    GraderFault,
-    OutOfMemory,
-    Raised,
-    SandboxUnavailable,
-    UsageError,
-)
+from grader.base.errors import GraderFault, OutOfMemory, Raised, SandboxUnavailable, UsageError
 from grader.course import courses
 from grader.grading import gpu_health
 from grader.grading.grade import grade
-from grader.sandbox import (
-    driver,
-    gpu_readings,
-    gpu_turns,
-    gpus,
-    preflight,
-    seccomp,
-    visible,
-)
+from grader.sandbox import driver, gpu_readings, gpu_turns, gpus, preflight, seccomp, visible
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
-from tests.grader.in_the_sandbox import COURSE, LIMITS, MIB, answer, fault, plain_box
-from tests.grader.processes import alive
+from tests.grader.in_the_sandbox import (
+    COURSE,
+    LIMITS,
+    MACHINE,
+    MIB,
+    SYSCALLS,
+    answer,
+    ask,
+    fault,
+    plain_box,
+    session,
+)  # fmt: skip
+from tests.grader.processes import alive, ran
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gpu")]  # one warm sandbox serves this file
 
@@ -249,11 +245,8 @@ def test_the_drivers_libraries_are_found_however_the_loader_finds_them(tmp_path)
     A driver outside the default folders also needs that variable.
     """
     file = library(tmp_path, "libnvidia-ml.so.1")
-    command = [sys.executable, "-I", driver.__file__]
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=True, timeout=600
-    )
+    done = ran([sys.executable, "-I", driver.__file__], env=environment)
     assert str(file) == json.loads(done.stdout)["libraries"]["libnvidia-ml.so.1"]
 
 
@@ -269,48 +262,71 @@ def test_a_driver_that_does_not_start_is_our_fault():
 # --- the sandbox ----------------------------------------------------------------------------------
 
 
-def test_the_box_has_the_nodes_of_one_gpu_and_no_other(boxed):
-    """Each node is the same device as on the host; all other nodes are bubblewrap's usual ones."""
-    source = """
-        import os
-        def f():
-            names = [n for n in os.listdir("/dev") if os.path.exists("/dev/" + n)]
-            return {n: os.stat("/dev/" + n).st_rdev for n in names}
+# What CUDA does, and what a student may try with its files.
+AS_CUDA = """
+    import ctypes, os, threading
+
+    def library():
+        ctypes.CDLL("libcuda.so.1")
+        mapped = {line.split()[-1] for line in open("/proc/self/maps") if "libcuda.so" in line}
+        return [os.stat(path).st_ino for path in mapped]
+
+    def readable(paths):
+        return [bool(os.listdir(p) if os.path.isdir(p) else open(p)) for p in paths]
+
+    def name_a_thread():
+        wait = threading.Event()
+        other = threading.Thread(target=wait.wait)
+        other.start()
+        error = ctypes.CDLL(None).pthread_setname_np(ctypes.c_ulong(other.ident), b"cuda-EvtHandlr")
+        wait.set()
+        return error
+
+    def environment():
+        return dict(os.environ)
+
+    def nodes():
+        names = [n for n in os.listdir("/dev") if os.path.exists("/dev/" + n)]
+        return {n: os.stat("/dev/" + n).st_rdev for n in names}, os.listdir("/sys")
+
+    def writes(path):
+        with open(path, "r+b", buffering=0) as node:
+            return node.write(b"..."), list(node.read(2))
+
+    def opens(paths, flags):
+        said = set()
+        for path in paths:
+            try:
+                said.add((path, os.open(path, os.O_WRONLY | flags)))
+            except OSError as e:
+                said.add(os.strerror(e.errno))
+        return [*said]
+"""
+
+
+def environment_in_which_cuda_works(box, reads=()):
+    """The environment, after checks that a box has what CUDA needs.
+
+    The driver's library is the host's file. CUDA writes thread names to a file in /proc, and fails
+    with error 304 if it is read-only. Memory files are allowed; all other calls of the first list
+    stay denied, such as performance counters and the CPU affinity of other processes.
     """
-    seen = answer(boxed, source)
-    assert {
-        name: os.stat(device).st_rdev for name, device in STAND_INS.items()
-    }.items() <= seen.items()
-    assert set(STAND_INS) == set(seen) - OF_EVERY_BOX
-
-
-def test_a_student_can_open_the_gpu_for_writing(boxed):
-    """This works although /dev is read-only and the student owns nothing."""
-    source = """
-        def f(path):
-            with open(path, "r+b", buffering=0) as node:
-                return node.write(b"..."), list(node.read(2))
-    """
-    assert (3, [0, 0]) == answer(boxed, source, "/dev/nvidiactl")
-
-
-def test_the_box_has_the_drivers_libraries_where_the_loader_looks(boxed):
-    """A library has the name that CUDA requests and is the same file as on the host."""
-    source = """
-        import ctypes, os
-        def f():
-            ctypes.CDLL("libcuda.so.1")
-            mapped = {line.split()[-1] for line in open("/proc/self/maps") if "libcuda.so" in line}
-            return os.listdir("/driver"), sorted(mapped), os.stat("/driver/libcuda.so.1").st_ino
-    """
-    names, mapped, inode = answer(boxed, source)
-    ((name, file),) = boxed.gpu.libraries
-    assert ([name], [f"/driver/{name}"], file.stat().st_ino) == (names, mapped, inode)
+    here = [path for path in (*box.gpu.files, *reads) if Path(path).exists()]
+    denied = MACHINE.those(seccomp.DENIED)
+    calls = [[number, 0, 0, 0, 0, 0] for number in denied.values()]
+    seen = dict(zip(denied, answer(box, SYSCALLS, calls), strict=True))
+    assert seen.pop("memfd_create") == errno.EFAULT  # the call has no valid name
+    assert {errno.EPERM} == set(seen.values())
+    with session(box, AS_CUDA) as made:
+        inodes = [file.stat().st_ino for _, file in box.gpu.libraries]
+        assert inodes == ask(made, function="library")
+        assert [True] * len(here) == ask(made, here, function="readable")
+        assert 0 == ask(made, function="name_a_thread")
+        return ask(made, function="environment")
 
 
 def test_the_box_tells_cuda_what_it_has_to_know(boxed):
     """CUDA sees one device, keeps no cache between tests, and computes sums deterministically."""
-    seen = answer(boxed, "import os\ndef f():\n    return dict(os.environ)\n")
     expected = {
         "CUDA_VISIBLE_DEVICES": "0",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -320,39 +336,23 @@ def test_the_box_tells_cuda_what_it_has_to_know(boxed):
         "LD_LIBRARY_PATH": "/python/lib:/driver",
         "OMP_NUM_THREADS": "1",
     }
+    seen = environment_in_which_cuda_works(boxed)
     assert expected == {name: seen.get(name) for name in expected}
+    assert {"memfd_create"} == seccomp.NEEDED_BY_CUDA
 
 
-def test_of_sys_the_box_has_what_cuda_reads(boxed):
-    """Those of these files that the machine has are in the sandbox and can be read there."""
-    here = [path for path in gpus.READ_BY_CUDA if Path(path).exists()]
-    source = """
-        import os
-        def f(paths):
-            def readable(p):
-                return os.listdir(p) != [] if os.path.isdir(p) else open(p).read(1) != ""
-            return [readable(p) for p in paths], os.listdir("/sys")
+def test_the_box_has_the_nodes_of_one_gpu_and_no_other(boxed):
+    """Each node is the same device as on the host; all other nodes are bubblewrap's usual ones.
+
+    A student can write to them, although /dev is read-only and the student owns nothing.
     """
-    read, top = answer(boxed, source, here)
-    assert [True] * len(here) == read
-    assert set(top) <= {"devices", "module", "bus", "kernel"}
-
-
-NAME_A_THREAD = """
-    import ctypes, threading
-    def f():
-        wait = threading.Event()
-        other = threading.Thread(target=wait.wait)
-        other.start()
-        error = ctypes.CDLL(None).pthread_setname_np(ctypes.c_ulong(other.ident), b"cuda-EvtHandlr")
-        wait.set()
-        return error
-"""
-
-
-def test_threads_can_be_named_as_cuda_does_when_it_starts(boxed):
-    """CUDA writes thread names to a file in /proc, and fails with error 304 if it is read-only."""
-    assert answer(boxed, NAME_A_THREAD) == 0
+    with session(boxed, AS_CUDA) as made:
+        seen, of_sys = ask(made, function="nodes")
+        assert (3, [0, 0]) == ask(made, "/dev/nvidiactl", function="writes")
+    hosts = {name: os.stat(device).st_rdev for name, device in STAND_INS.items()}
+    assert hosts.items() <= seen.items()
+    assert set(STAND_INS) == set(seen) - OF_EVERY_BOX
+    assert set(of_sys) <= {"devices", "module", "bus", "kernel"}
 
 
 SWITCHES = ["sys/kernel/core_pattern", "sys/vm/drop_caches", "1/oom_score_adj", "1/comm"]
@@ -361,43 +361,11 @@ MADE = ["/dev/x", "/driver/x", "/driver/libcuda.so.1", "/sys/x", "/sys/devices/x
 
 def test_a_gpu_gives_nothing_more_to_write_to(boxed):
     """Only the GPU's own nodes are writable in addition, though /proc is not read-only."""
-    source = """
-        import os
-        def f(paths, flags):
-            said = set()
-            for path in paths:
-                try:
-                    said.add((path, os.open(path, os.O_WRONLY | flags)))
-                except OSError as e:
-                    said.add(os.strerror(e.errno))
-            return [*said]
-    """
     denied = {"Read-only file system", "Permission denied"}
-    assert denied >= {*answer(boxed, source, MADE, os.O_CREAT)}
     switches = [f"/proc/{name}" for name in (*SWITCHES, "sysrq-trigger")]
-    assert denied | {"No such file or directory"} >= {*answer(boxed, source, switches, 0)}
-
-
-def test_of_the_denied_system_calls_only_what_cuda_needs_is_allowed(boxed):
-    """CUDA needs the calls for memory files.
-
-    Performance counters and the CPU affinity of other processes stay denied.
-    """
-    machine = seccomp.MACHINES[os.uname().machine]
-    source = """
-        import ctypes
-        libc = ctypes.CDLL(None, use_errno=True)
-        def f(numbers):
-            found = {}
-            for name, number in numbers.items():
-                ctypes.set_errno(0)
-                found[name] = ctypes.get_errno() if libc.syscall(number, 0, 0, 0, 0, 0) == -1 else 0
-            return found
-    """
-    seen = answer(boxed, source, machine.denied)
-    assert seen.pop("memfd_create") == errno.EFAULT  # the call has no valid name
-    assert {errno.EPERM} == set(seen.values())
-    assert seccomp.NEEDED_BY_CUDA <= set(machine.denied)
+    with session(boxed, AS_CUDA) as made:
+        assert denied >= {*ask(made, MADE, os.O_CREAT, function="opens")}
+        assert denied | {"No such file or directory"} >= {*ask(made, switches, 0, function="opens")}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's own permissions count")
@@ -429,13 +397,11 @@ def test_without_isolation_the_gpu_is_named_by_its_uuid(tmp_path):
     """Without isolation, the other GPUs are visible as well."""
     given = stand_in(tmp_path)
     with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB, gpu=given) as bare:
-        seen = answer(bare, "import os\ndef f():\n    return os.environ['CUDA_VISIBLE_DEVICES']\n")
-        assert {
-            "gpu": "Stand-in 8000",
-            "driver": "599.01",
-            "cuda": str(torch.version.cuda),
-        } == bare.facts["environment"]
-    assert seen == given.uuid
+        with session(bare, AS_CUDA) as made:
+            assert given.uuid == ask(made, function="environment")["CUDA_VISIBLE_DEVICES"]
+        cuda = str(torch.version.cuda)
+        told = {"gpu": "Stand-in 8000", "driver": "599.01", "cuda": cuda}
+        assert told == bare.facts["environment"]
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -501,29 +467,23 @@ class Read:
         self.used_bytes = reading(*values)
 
 
-def test_usage_is_the_difference_to_before_the_test():
-    """Memory in use before the test does not count, and the difference is never negative."""
-    seen = gpu_readings.Usage(Read(5 * GIB, 6 * GIB, 4 * GIB))
+def test_a_test_may_have_its_limit_and_what_cuda_itself_takes(monkeypatch):
+    """Memory in use before the test does not count, and one byte beyond is too much.
+
+    The number of readings does not depend on how often a session's loop runs.
+    """
+    monkeypatch.setattr(gpu_readings, "LOOK_AT_MEMORY_SECONDS", 0.0)
+    allowed = 2 * GIB + gpu_readings.CONTEXT_BYTES
+    seen = gpu_readings.Usage(
+        Read(5 * GIB, 6 * GIB, 4 * GIB, GIB, GIB + allowed, GIB + allowed + 1)
+    )
     assert seen.taken_bytes() == 0
     seen.start()
     assert [GIB, 0] == [seen.taken_bytes(), seen.taken_bytes()]
-
-
-def test_a_test_may_have_its_limit_and_what_cuda_itself_takes(monkeypatch):
-    """One byte beyond the limit plus CUDA's own memory is too much."""
-    monkeypatch.setattr(gpu_readings, "LOOK_AT_MEMORY_SECONDS", 0.0)
-    allowed = 2 * GIB + gpu_readings.CONTEXT_BYTES
-    seen = gpu_readings.Usage(Read(0, allowed, allowed + 1))
     seen.start()
     assert [False, True] == [seen.exceeds(2 * GIB), seen.exceeds(2 * GIB)]
-
-
-def test_the_device_is_looked_at_only_now_and_then(monkeypatch):
-    """The number of readings does not depend on how often a session's loop runs."""
     monkeypatch.setattr(gpu_readings, "LOOK_AT_MEMORY_SECONDS", 1000.0)
-    seen = gpu_readings.Usage(Read(0, 0, 100 * GIB))
-    seen.start()
-    assert [False] * 3 == [seen.exceeds(GIB) for _ in range(3)]
+    assert [True, False, False] == [seen.exceeds(GIB) for _ in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -648,9 +608,7 @@ def test_nothing_that_the_zygote_imports_asks_for_cuda():
 
     A child's memory limit therefore takes effect only when CUDA is first used.
     """
-    done = subprocess.run(
-        [sys.executable, "-c", TRAPPED], cwd=ROOT, capture_output=True, text=True, timeout=600
-    )
+    done = ran([sys.executable, "-c", TRAPPED], cwd=ROOT)
     assert ("True False\n", 0) == (done.stdout, done.returncode), done.stderr
 
 

@@ -14,6 +14,41 @@ from tests.grader.in_the_sandbox import COURSE, ask, fault, session
 from tests.grader.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
+# What a student's module may do for some seconds: of processor time, or asleep.
+WORK = """
+    import os, time
+    def f(seconds):
+        time.sleep(seconds)
+    def fails(seconds):
+        time.sleep(seconds)
+        raise ValueError
+    def spins(seconds):
+        end = time.process_time() + seconds
+        while time.process_time() < end: pass
+    def busy():
+        spins(1000)
+    def exits(seconds):
+        spins(seconds)
+        os._exit(3)
+    def shares(seconds):  # with children
+        for _ in range(2):
+            child = os.fork()
+            spins(seconds / 2)
+            if child == 0:
+                os._exit(0)
+            os.waitpid(child, 0)
+    def abandons(seconds):  # children that it does not wait for
+        reading, writing = os.pipe()
+        for _ in range(2):
+            if os.fork() == 0:
+                spins(seconds / 2)
+                os.write(writing, b".")
+                os._exit(0)
+        os.read(reading, 1), os.read(reading, 1)
+    def leaves(count):
+        for number in range(count):
+            os.mkdir(f"/tmp/{number}")
+"""
 
 
 def test_wall_time_has_a_limit(sandbox):
@@ -28,12 +63,12 @@ def test_wall_time_has_a_limit(sandbox):
 
 def test_the_calls_of_a_test_share_its_time(sandbox):
     """A test cannot use its limit twice, and no call starts once the time is used up."""
-    with session(sandbox, "def f(x):\n    while x: pass\n", wall_seconds=1.0) as made:
+    with session(sandbox, WORK, wall_seconds=1.0) as made:
         for _ in range(2):
             with pytest.raises(TimedOut, match=r"^no answer within 1 s, the limit of a test$"):
-                ask(made, True)
+                ask(made, function="busy")
         with pytest.raises(TimedOut):
-            ask(made, False)
+            ask(made, 0)
 
 
 def test_the_start_of_cuda_is_free():
@@ -42,30 +77,19 @@ def test_the_start_of_cuda_is_free():
     assert (budget.cpu_left, budget.wall_left) == (10, 9)
 
 
-LEAVES_FOLDERS = """
-import os
-def f():
-    for number in range(500):
-        os.mkdir(f"/tmp/{number}")
-"""
-
-
 def test_removing_what_a_test_left_behind_is_charged(sandbox):
     """On some disks it takes longer than to make it; a repeated test is charged, too."""
     budget = Budget(100.0, 100.0, spare=Spare(100.0, 100.0))
-    with session(sandbox, LEAVES_FOLDERS, budget=budget) as made:
-        ask(made)
+    with session(sandbox, WORK, budget=budget) as made:
+        ask(made, 500, function="leaves")
         made.begin_again()
         of_the_call = budget.spare.wall_seconds
         sandbox.wait_until_ready()
         assert budget.spare.wall_seconds < of_the_call
-        ask(made)
+        ask(made, 500, function="leaves")
     of_the_call = budget.wall_used
     sandbox.wait_until_ready()
     assert budget.wall_used > of_the_call
-
-
-SLOW = "import time\ndef f(seconds):\n    time.sleep(seconds)\ndef busy():\n    while True: pass\n"
 
 
 def slowed(function):
@@ -78,7 +102,7 @@ def test_only_the_students_calls_are_charged(sandbox, monkeypatch):
     for name in ("wait_until_ready", "spawn"):
         monkeypatch.setattr(Sandbox, name, slowed(getattr(Sandbox, name)))
     budget = Budget(cpu_seconds=5.0, wall_seconds=5.0)
-    with session(sandbox, SLOW, budget=budget, wall_seconds=2.0) as made:
+    with session(sandbox, WORK, budget=budget, wall_seconds=2.0) as made:
         for _ in range(3):
             ask(made, 0.1)
             time.sleep(0.7)  # the work of an oracle
@@ -120,17 +144,17 @@ def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
     A test that sleeps uses no CPU time.
     """
     budget = Budget(cpu_seconds=1.5, wall_seconds=100.0)
-    with session(sandbox, SLOW, budget=budget) as made:
+    with session(sandbox, WORK, budget=budget) as made:
         ask(made, 1.0)
-    with session(sandbox, SLOW, budget=budget, cpu_seconds=1) as made:
+    with session(sandbox, WORK, budget=budget, cpu_seconds=1) as made:
         for call in ({"function": "busy"}, {}):
             with pytest.raises(TimedOut, match=r"^it used 1 s of processor time, the limit of a"):
                 ask(made, **call)
     left = "^it used up the processor time that was left for the tests of its problem$"
-    with session(sandbox, SLOW, budget=budget) as made, pytest.raises(TimedOut, match=left):
+    with session(sandbox, WORK, budget=budget) as made, pytest.raises(TimedOut, match=left):
         ask(made, function="busy")
     used_up = "the tests of its problem had used up their 2 s of processor time before this test"
-    said = fault(sandbox, TimedOut, SLOW, 0.0, budget=budget)[1]
+    said = fault(sandbox, TimedOut, WORK, 0.0, budget=budget)[1]
     assert said == f"assignment/m.py in busy ran out of time first: {used_up} began"
 
 
@@ -138,56 +162,34 @@ def test_tests_share_what_their_problem_has_by_the_clock(sandbox):
     """Code that sleeps forever in every test cannot delay a grade for hours."""
     budget = Budget(cpu_seconds=100.0, wall_seconds=1.0)
     used_up = "no answer before the time for all tests of its problem was used up"
-    assert used_up == fault(sandbox, TimedOut, SLOW, 100.0, budget=budget)[1]
-    said = fault(sandbox, TimedOut, SLOW, 0.0, budget=budget)[1]
+    assert used_up == fault(sandbox, TimedOut, WORK, 100.0, budget=budget)[1]
+    said = fault(sandbox, TimedOut, WORK, 0.0, budget=budget)[1]
     assert " in f ran out of time first: the tests of its problem had used up their 1 s be" in said
     budget.begin_again()
     budget.charge(wall=1.0)
-    said = fault(sandbox, TimedOut, SLOW, 0.0, budget=budget)[1]
+    said = fault(sandbox, TimedOut, WORK, 0.0, budget=budget)[1]
     assert said.startswith("the tests of its problem had used up their 1 s before")
 
 
 def test_processes_that_it_starts_are_charged_as_well(sandbox):
     """Child processes that the code never waits for are charged too."""
-    source = """
-        import os, time
-        def f():
-            reading, writing = os.pipe()
-            for _ in range(2):
-                if os.fork() == 0:
-                    while time.process_time() < 0.5: pass
-                    os.write(writing, b".")
-                    os._exit(0)
-            os.read(reading, 1), os.read(reading, 1)
-    """
     budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
-    with session(sandbox, source, budget=budget) as made:
-        ask(made)
+    with session(sandbox, WORK, budget=budget) as made:
+        ask(made, 1.0, function="abandons")
     sandbox.wait_until_ready()
     assert 1.0 <= budget.cpu_used < 2.5
 
 
 def test_each_problem_is_charged_for_its_own_tests(sandbox):
     """Two problems that share a process are charged for what their own tests have used."""
-    source = """
-        import os, time
-        def f(seconds):
-            for _ in range(2):
-                child = os.fork()
-                end = time.process_time() + seconds / 2
-                while time.process_time() < end: pass
-                if child == 0:
-                    os._exit(0)
-                os.waitpid(child, 0)
-    """
     first, second = (Budget(cpu_seconds=60.0, wall_seconds=60.0) for _ in range(2))
-    with session(sandbox, source, budget=first) as made:
-        ask(made, 0.5)
+    with session(sandbox, WORK, budget=first) as made:
+        ask(made, 0.5, function="shares")
         made.begin_problem(second)
         made.begin_test(0)
         assert made.is_shared
         before = first.wall_used
-        ask(made, 0.1)
+        ask(made, 0.1, function="shares")
     sandbox.wait_until_ready()
     assert 0.95 <= first.cpu_used < 1.5
     assert 0.15 <= second.cpu_used < 0.6
@@ -197,24 +199,15 @@ def test_each_problem_is_charged_for_its_own_tests(sandbox):
 
 def test_only_the_attempt_that_is_repeated_does_not_count(sandbox):
     """A test that sleeps in a shared process frees no CPU time of the tests before it."""
-    source = """
-        import time
-        def f(seconds):
-            end = time.process_time() + seconds
-            while time.process_time() < end: pass
-        def sleep(seconds):
-            time.sleep(seconds)
-            raise ValueError
-    """
     budget = Budget(cpu_seconds=60.0, wall_seconds=60.0, spare=Spare(9.0, 9.0))
-    with session(sandbox, source, budget=budget) as made:
+    with session(sandbox, WORK, budget=budget) as made:
         for _ in range(4):
             made.begin_test(0)
-            ask(made, 0.25)
+            ask(made, 0.25, function="spins")
         made.begin_test(0)
         wall_used = budget.wall_used
         with pytest.raises(Raised):
-            ask(made, 1.5, function="sleep")
+            ask(made, 1.5, function="fails")
         made.begin_again()
         assert not made.is_shared
         assert budget.wall_used == wall_used > 0.95
@@ -225,27 +218,19 @@ def test_only_the_attempt_that_is_repeated_does_not_count(sandbox):
     assert budget.spare.cpu_seconds <= 9.0
 
 
-@pytest.mark.parametrize("end", every(2, ["os._exit(3)", "while True: pass"]))
-def test_an_attempt_that_ends_its_shared_process_does_not_count(sandbox, end):
+@pytest.mark.parametrize(("end", "seconds"), every(2, [("exits", 1), ("spins", 100)]))
+def test_an_attempt_that_ends_its_shared_process_does_not_count(sandbox, end, seconds):
     """It is repeated in a process of its own, and what is set aside pays for the attempt."""
-    source = f"""
-        import os, time
-        def f(seconds):
-            end = time.process_time() + seconds
-            while time.process_time() < end: pass
-            if seconds == 1:
-                {end}
-    """
     budget = Budget(cpu_seconds=60.0, wall_seconds=60.0, spare=Spare(60.0, 60.0))
-    with session(sandbox, source, budget=budget, cpu_seconds=2) as made:
-        ask(made, 0.25)
+    with session(sandbox, WORK, budget=budget, cpu_seconds=2) as made:
+        ask(made, 0.25, function="spins")
         made.begin_test(0)
         wall_used = budget.wall_used
         with pytest.raises((TimedOut, Crashed)):
-            ask(made, 1)
+            ask(made, seconds, function=end)
         made.begin_again()
         assert budget.wall_used == wall_used > 0.2
-        ask(made, 0.25)
+        ask(made, 0.25, function="spins")
     sandbox.wait_until_ready()
     assert 0.45 <= budget.cpu_used < 1.0
     assert 60.0 - budget.spare.cpu_seconds >= 1.0

@@ -97,10 +97,11 @@ def test_what_a_program_can_do_to_its_outputs(sandbox, source, code, stdout, std
         ("import os\nos._exit(0)", Crashed, "exit"),
         ("import os\nos.kill(os.getpid(), 11)", Crashed, "signal 11"),
         ("input()", Raised, "EOF when reading a line"),
+        ("breakpoint()\nint('a')", Raised, "invalid literal for int"),
         ("print('x' * 2**30)", StudentFault, ""),
         ("while True: print('x' * 2**20)", StudentFault, ""),
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_what_ends_a_program_is_the_students(sandbox, source, kind, said):
     """An exception keeps its line; endless output meets the limits of a test."""

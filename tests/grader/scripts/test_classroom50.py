@@ -1,4 +1,4 @@
-"""The example for Classroom 50, and the script that sends scores there."""
+"""The example for Classroom 50: the commands of its page, with GitHub's side in files."""
 
 import io
 import json
@@ -38,14 +38,14 @@ def commit(work):
         git(*words, folder=work)
 
 
-def in_place_of_github(tmp_path, organization, roster, scores):
-    """Make a folder in which git finds an organization's classroom50; return its environment."""
-    hub = tmp_path / "hub" / organization
+def in_place_of_github(tmp_path, scores):
+    """Make a folder in which git finds the organization's classroom50; return its environment."""
+    hub = tmp_path / "hub" / "cs-fall"
     hub.mkdir(parents=True)
     git("init", "-q", "--bare", "-b", "main", "classroom50.git", folder=hub)
     git("clone", "-q", str(hub / "classroom50.git"), "theirs", folder=tmp_path)
     (tmp_path / "theirs" / "systems").mkdir()
-    (tmp_path / "theirs" / "systems" / "roster.csv").write_text(roster)
+    (tmp_path / "theirs" / "systems" / "roster.csv").write_text(ROSTER)
     (tmp_path / "theirs" / "systems" / "scores.json").write_text(scores)
     commit(tmp_path / "theirs")
     return {
@@ -70,12 +70,14 @@ def world(root, tmp_path):
     work.mkdir()
     (work / "scripts").symlink_to(root / "scripts")
     scores = '{"schema": "classroom50/scores/v1", "assignments": {}}\n'
-    environment = in_place_of_github(tmp_path, "cs-fall", ROSTER, scores)
+    environment = in_place_of_github(tmp_path, scores)
     environment |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ANSWERS": str(tmp_path)}
+    for who in ("AUTHOR", "COMMITTER"):
+        environment |= {f"GIT_{who}_NAME": "t", f"GIT_{who}_EMAIL": "t@x.edu"}
 
-    def run(commands):
+    def run(commands, code=0):
         done = ran(["bash", "-euc", commands], cwd=work, env={**os.environ, **environment})
-        assert 0 == done.returncode, done.stderr
+        assert code == done.returncode, done.stderr
         return done
 
     return work, run
@@ -98,84 +100,29 @@ def test_a_student_is_graded_by_the_page(root, world):
     (policy,) = blocks(page, "toml")
     assert tomllib.loads(policy)
     work, run = world
+    theirs = work.parent / "theirs"
+    scores = theirs / "systems" / "scores.json"
     run(course)
     (work / "activations" / "policy.toml").write_text(policy)
     right = (work / "activations/solutions/reference/activations.py").read_bytes()
     push(work.parent, right, "a", "2026-10-01T22:10:00Z")
     done = run(grading)
     assert "'bob': has not accepted the assignment" in done.stderr
-    assert done.stdout.endswith("the scores were sent\n")
-    first = json.loads((work / "scores.json").read_text())
+    git("pull", "-q", folder=theirs)
+    first = json.loads(scores.read_text())
     (entry,) = first["assignments"]["activations"]["entries"]
     (record,) = entry["submissions"]
     assert ("Ada", True) == (entry["owner"], entry["override"])
     assert (3, 3) == (record["score"], record["max-score"])
     assert "2026-10-01T22:10:00Z" == record["datetime"]
     assert ["Ada.md"] == [path.name for path in (work / "reports").iterdir()]
-    get, _, _, export, send = grading.splitlines()
-    again = run("\n".join([get, export, send]))
-    assert again.stdout.endswith("the scores are unchanged\n")
-
-
-# --- the scores of Classroom 50 by git: one commit, none without a change, and no lost update -----
-
-
-@pytest.fixture
-def script(root, tmp_path):
-    environment = in_place_of_github(tmp_path, "org", "username\nada\n", "{}\n")
-    environment |= {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "hub")}
-    command = [sys.executable, "scripts/classroom50_scores.py"]
-    return lambda *arguments: ran([*command, *arguments], cwd=root, env=environment)
-
-
-def log(tmp_path):
-    remote = tmp_path / "hub" / "org" / "classroom50.git"
-    return ran(["git", "-C", remote, "log", "--format=%s", "main"]).stdout.splitlines()
-
-
-def test_scores_are_sent_once(script, tmp_path):
-    copy, new = tmp_path / "copy", tmp_path / "new.json"
-    new.write_text('{"a": 1}\n')
-    assert 0 == script("get", "org/systems", copy).returncode
-    assert "username\nada\n" == (copy / "systems" / "roster.csv").read_text()
-    done = script("send", "org/systems", copy, new)
-    assert (0, "the scores were sent\n", "") == (done.returncode, done.stdout, done.stderr)
-    assert ["Scores of systems, by the grader", "x"] == log(tmp_path)
-    assert 0 == script("get", "org/systems", copy).returncode
-    assert new.read_bytes() == (copy / "systems" / "scores.json").read_bytes()
-    assert "the scores are unchanged\n" == script("send", "org/systems", copy, new).stdout
-    assert 2 == len(log(tmp_path))
-
-
-def test_a_change_in_between_is_not_overwritten(script, tmp_path):
-    """Such as a teacher's override in the web application."""
-    copy, new = tmp_path / "copy", tmp_path / "new.json"
-    new.write_text('{"a": 1}\n')
-    script("get", "org/systems", copy)
-    (tmp_path / "theirs" / "systems" / "scores.json").write_text('{"theirs": 1}\n')
-    commit(tmp_path / "theirs")
-    done = script("send", "org/systems", copy, new)
-    assert (1, "") == (done.returncode, done.stdout)
-    assert done.stderr.startswith("git failed: ")
-    assert ["x", "x"] == log(tmp_path)
-
-
-def test_a_wrong_name_is_one_sentence(script, tmp_path):
-    for classroom, said in (
-        ("org/none", "org has no classroom none"),
-        ("other/systems", "git failed: "),
-        ("org/../x", "expected ORG/CLASSROOM"),
-    ):
-        done = script("get", classroom, tmp_path / classroom.replace("/", "_"))
-        assert done.returncode in (1, 2)
-        assert said in done.stderr
-        assert "Traceback" not in done.stderr
-
-
-def test_only_a_copy_of_that_repository_is_replaced(script, tmp_path):
-    """Another folder, also one with another repository, stays as it is."""
-    (tmp_path / "mine").mkdir()
-    for folder in (tmp_path / "mine", tmp_path / "theirs"):
-        done = script("get", "org/systems", folder)
-        assert "is not a copy of https://github.com/org/classroom50.git" in done.stderr
-        assert folder.is_dir()
+    clone, _, _, export, send = grading.splitlines()
+    run("\n".join([clone, export, send]))
+    git("fetch", "-q", folder=theirs)
+    assert "0" == ran(["git", "rev-list", "--count", "..@{u}"], cwd=theirs).stdout.strip()
+    # A change in between, such as a teacher's override, is not overwritten.
+    run(clone)
+    scores.write_text(scores.read_text().replace('"score": 3', '"score": 2'))
+    commit(theirs)
+    (work / "scores.json").write_text("{}\n")
+    assert "rejected" in run(send, code=1).stderr

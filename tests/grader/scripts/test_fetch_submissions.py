@@ -4,7 +4,6 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ import pytest
 
 from grader.classroom import intake
 from grader.submission import submissions
+from tests.grader.processes import ran
 
 pytestmark = pytest.mark.slow
 
@@ -42,15 +42,8 @@ def fetch(root, tmp_path):
     def run(*lines, path=f"{tmp_path}:{os.environ['PATH']}", header=HEADER, options=()):
         (tmp_path / "roster.csv").write_text("\n".join([header, *lines]))
         command = [sys.executable, "scripts/fetch_submissions.py", tmp_path / "roster.csv"]
-        done = subprocess.run(
-            [*command, tmp_path / "out", *options],
-            cwd=root,
-            env={"PATH": path, "ANSWERS": str(answers)},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        return done, tmp_path / "out"
+        command += [tmp_path / "out", *options]
+        return ran(command, cwd=root, env={"PATH": path, "ANSWERS": str(answers)}), tmp_path / "out"
 
     return run
 

@@ -2,14 +2,14 @@
 
 import itertools
 import sys
-import zipfile
 from functools import cache, partial
 
 import pytest
 
 from grader.base.errors import UsageError
-from grader.commands import cli
+from grader.base.limited import Readers
 from grader.similarity import corpus, pairs, report
+from kit.handing_in import zipped
 from tests.grader.analysis.samples import class_of, passed
 from tests.grader.report.samples import HOSTILE
 from tests.grader.sampling import every
@@ -185,9 +185,10 @@ def test_a_folder_has_a_work_for_each_folder_archive_and_file(tmp_path):
     (tmp_path / "notes.txt").write_text("no code")
     (tmp_path / "link").symlink_to(tmp_path / "ada")
     (tmp_path / "ada" / "linked.py").symlink_to("/etc/passwd")
-    with zipfile.ZipFile(tmp_path / "bob.zip", "w") as archive:
-        archive.writestr("assignment/c.py", "x = 1")
-    found = {path.name: sorted(corpus.sources(path)) for path in corpus.works_in(tmp_path)}
+    (tmp_path / "bob.zip").write_bytes(zipped({"assignment/c.py": b"x = 1"}))
+    with Readers(corpus.read, 1, kind=corpus.Read) as readers:
+        works = corpus.works_in(tmp_path)
+        found = {path.name: sorted(corpus.sources(path, readers)) for path in works}
     assert {
         "ada": ["a.py", "sub/b.py"], "bob.zip": ["assignment/c.py"], "loose.py": ["loose.py"]
     } == found  # fmt: skip
@@ -222,16 +223,9 @@ def book(tmp_path):
 
 
 @pytest.fixture
-def similar(monkeypatch, capsys):
+def similar(typed):
     """Run the command in this process; return its exit code and what it says."""
-
-    def run(*arguments):
-        words = ["grader", "similar", *map(str, arguments), "--jobs", "1"]
-        monkeypatch.setattr(sys, "argv", words)
-        code, message = cli._run()
-        return code, message + capsys.readouterr().out
-
-    return run
+    return lambda *arguments: typed.all("similar", *arguments, "--jobs", "1")
 
 
 def test_the_command_ranks_and_writes_pages(book, tmp_path, similar):
@@ -265,6 +259,18 @@ def test_other_classes_have_sections_of_their_own(book, tmp_path, similar):
     assert "The bob (bob) and The old (old) in former.sqlite" in old
     assert "The zoe (zoe) and someone in public" in public
     assert "not compared: broken.zip in public" in public
+
+
+def test_an_archive_of_several_pages_is_read_once_for_them(book, tmp_path, similar, monkeypatch):
+    """The first time, it is read to be compared."""
+    (tmp_path / "public").mkdir()
+    (tmp_path / "public" / "someone.zip").write_bytes(zipped(CLASS[3]))
+    times, real = itertools.count(), corpus.sources
+    counted = lambda *given: (next(times), real(*given))[1]  # noqa: E731
+    monkeypatch.setattr(corpus, "sources", counted)
+    said = similar(book, "--against", tmp_path / "public", "--html", tmp_path / "pages")[1]
+    assert "2 pairs" in (tmp_path / "pages" / "index.html").read_text(), said
+    assert 2 == next(times)
 
 
 def test_more_pairs_than_shown_are_counted(tmp_path, similar):

@@ -8,7 +8,7 @@ from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.solutions import mistakes
 from grader.solutions.edits import BadLine, Change, Edit, entries, written
-from grader.solutions.mistakes import Mistake, Sentence, changed
+from grader.solutions.mistakes import Mistake, changed
 
 COURSE = courses.load()
 
@@ -38,7 +38,6 @@ FILE = """\
 
 [negative] The sign is lost.
 hint: is x below 0?
-contradicts: first 1, Two.step 12 0a1f
 device: cuda, cpu
 price: it is all that is asked
 most: 2.5
@@ -183,7 +182,6 @@ def test_a_mistake_says_what_it_is(tmp_path):
         says="The sign is lost.",
         hint="is x below 0?",
         devices=("cuda", "cpu"),
-        contradicts=(Sentence("first", 1), Sentence("Two.step", 12, "0a1f")),
         price="it is all that is asked",
         most=2.5,
         changes=(Change("return y", "return -y"),),
@@ -208,7 +206,7 @@ def test_a_problem_without_a_file_has_no_mistakes(tmp_path):
 
 @pytest.mark.parametrize(
     ("line", "name", "where"),
-    [(6, "negative", "the reference"), (15, "plainly_negative", "base plain")],
+    [(6, "negative", "the reference"), (14, "plainly_negative", "base plain")],
 )
 def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, line, name, where):
     text = FILE.replace("- return y", "- return w").replace("- return x", "- return w")
@@ -241,11 +239,6 @@ FAULTS = {
     "no number": (
         "[m] Wrong.\nmost: two\n- a\n",
         "1: m: expected `most:` and a number of points, got two",
-    ),
-    "no sentence": (
-        "[m] Wrong.\ncontradicts: f 1, f.g\n- a\n",
-        "1: m: expected `contradicts:` and a function and the number of a sentence of its "
-        "docstring, such as `relu 2, AdamW.step 1`, got f.g",
     ),
     "the same name": (
         "[m] Wrong.\n- a\n\n[m] Wrong.\n- b\n",
@@ -333,8 +326,8 @@ def test_each_change_begins_with_what_it_replaces():
 
 HEADINGS = "expected `[name] what is wrong`, `[name in BASE] what is wrong` or `[base NAME]`, got "
 LINES = (
-    "expected `hint: …`, `contradicts: …`, `price: …`, `most: …`, `device: …`, `unread: …`, "
-    "`- code`, `+ code` or an empty line, got "
+    "expected `hint: …`, `price: …`, `most: …`, `device: …`, `unread: …`, `- code`, `+ code` or an "
+    "empty line, got "
 )
 
 

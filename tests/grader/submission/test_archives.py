@@ -194,14 +194,6 @@ def test_a_gzip_file_that_is_nothing_for_60_mb(tmp_path):
     assert read(tmp_path / "a.tar.gz") == "PATH is damaged: empty file"
 
 
-@pytest.mark.proof
-def test_a_gzip_file_in_millions_of_parts(tmp_path):
-    """Each part is empty. Reading them all would take a minute."""
-    part = gzip.compress(b"", mtime=0)
-    (tmp_path / "a.tar.gz").write_bytes(part * (60 * 2**20 // len(part)))
-    assert "takes more than 10 seconds of processor time" in read(tmp_path / "a.tar.gz")
-
-
 def test_64_mib_that_no_program_can_make_smaller_are_read(tmp_path):
     """A large checkpoint next to the sources takes little CPU time and hardly any memory."""
     noise = random.Random(0).randbytes(2**20)
@@ -250,37 +242,21 @@ def test_a_changed_byte_in_a_source_is_noticed(tmp_path):
 @given(data=st.data())
 def test_a_tar_with_any_headers_is_read_or_refused(data, tmp_path_factory):
     """Headers of any type, size and content with valid checksums give sources or one sentence."""
+    draw, one_of = data.draw, st.sampled_from
     kinds = [bytes([i]) for i in b"0\x0001234567xXgLKSDMV"]
+    names = [NAMES[0], f"./{NAMES[0]}", "a", "assignment"]
+    sizes = [b"00000000012\0", b"99999999999\0", b"\x80" + b"\xff" * 11, b"\xff" * 12, bytes(12)]
+    contents = [b"", b"10 path=ab\n", b"9 size=4\n", b"5 a=b\n", b"x" * 600, bytes(10)]
     pieces = []
-    for _ in range(data.draw(st.integers(1, 5))):
-        block = bytearray(
-            header(
-                data.draw(st.sampled_from([NAMES[0], f"./{NAMES[0]}", "a", "assignment"])),
-                data.draw(st.sampled_from(kinds)),
-            )
-        )
-        if data.draw(st.booleans()):
-            size = data.draw(
-                st.sampled_from(
-                    [
-                        b"00000000012\0",
-                        b"99999999999\0",
-                        b"\x80" + b"\xff" * 11,
-                        b"\xff" * 12,
-                        bytes(12),
-                    ]
-                )
-            )
-            block[124:136] = size
-        if data.draw(st.booleans()):
-            at = data.draw(st.integers(0, 511))
-            some = data.draw(st.binary(min_size=1, max_size=8))[: 512 - at]
+    for _ in range(draw(st.integers(1, 5))):
+        block = bytearray(header(draw(one_of(names)), draw(one_of(kinds))))
+        if draw(st.booleans()):
+            block[124:136] = draw(one_of(sizes))
+        if draw(st.booleans()):
+            at = draw(st.integers(0, 511))
+            some = draw(st.binary(min_size=1, max_size=8))[: 512 - at]
             block[at : at + len(some)] = some
-        content = data.draw(
-            st.sampled_from(
-                [b"", b"10 path=ab\n", b"9 size=4\n", b"5 a=b\n", b"x" * 600, bytes(10)]
-            )
-        )
+        content = draw(one_of(contents))
         pieces += [sealed(block), content, bytes(-len(content) % 512)]
     path = packed(tmp_path_factory.mktemp("any") / "a.tar.gz", pieces)
     with suppress(SubmissionRefused):

@@ -1,33 +1,20 @@
 """A notebook whose cells write modules; everything else that it may hold is ignored or refused."""
 
 import json
-import zipfile
 
 import pytest
 
 from grader.base.errors import SubmissionRefused
 from grader.submission import submissions
 from grader.submission.notebooks import modules_in
+from kit.handing_in import zipped
 
 
 def notebook(*cells, **changed):
     """A notebook with these code cells."""
-    made = {
-        "cells": [
-            {
-                "cell_type": "code",
-                "execution_count": None,
-                "metadata": {},
-                "outputs": [],
-                "source": cell,
-            }
-            for cell in cells
-        ],
-        "metadata": {},
-        "nbformat": 4,
-        "nbformat_minor": 4,
-    }
-    return json.dumps(made | changed).encode()
+    code = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
+    made = {"cells": [code | {"source": cell} for cell in cells], "metadata": {}}
+    return json.dumps(made | {"nbformat": 4, "nbformat_minor": 4} | changed).encode()
 
 
 LINEAR = "%%writefile assignment/linear.py\nx = 1\n"
@@ -104,10 +91,8 @@ def test_a_notebook_is_a_submission(tmp_path, wrap):
     path = tmp_path / "hw.ipynb"
     path.write_bytes(notebook(LINEAR))
     if wrap == "in a zip":
-        with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-            archive.write(path, "hw/hw.ipynb")
-            archive.writestr("hw/notes.txt", "x")
         path = tmp_path / "a.zip"
+        path.write_bytes(zipped({"hw/hw.ipynb": notebook(LINEAR), "hw/notes.txt": b"x"}))
     read = submissions.read(tmp_path if wrap == "in a folder" else path)
     assert read.sources == {"assignment/linear.py": b"x = 1\n"}
     (note,) = read.ignored
@@ -151,14 +136,10 @@ def test_where_another_machine_keeps_the_folder_does_not_matter(cells):
 
 def test_one_notebook_in_a_zip_is_that_notebook(tmp_path):
     """Jupyter's own copies do not count; of two notebooks, none is chosen."""
-    path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("hw.ipynb", notebook(LINEAR))
-        archive.writestr(".ipynb_checkpoints/hw-checkpoint.ipynb", notebook("old"))
+    path, files = tmp_path / "a.zip", {"hw.ipynb": notebook(LINEAR)}
+    path.write_bytes(zipped(files | {".ipynb_checkpoints/hw-checkpoint.ipynb": notebook("old")}))
     assert submissions.read(path).sources == {"assignment/linear.py": b"x = 1\n"}
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("second.ipynb", notebook(LINEAR))
-    with pytest.raises(
-        SubmissionRefused, match=r"has 2 notebooks, hw\.ipynb, second\.ipynb: hand in"
-    ):
+    path.write_bytes(zipped(files | {"second.ipynb": notebook(LINEAR)}))
+    said = r"has 2 notebooks, hw\.ipynb, second\.ipynb: hand in"
+    with pytest.raises(SubmissionRefused, match=said):
         submissions.read(path)

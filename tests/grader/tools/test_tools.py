@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 
 import msgspec
 import pytest
@@ -17,6 +16,7 @@ from grader.submission.submissions import Submission
 from grader.tools import gxx
 from tests.grader.conftest import ROOT
 from tests.grader.in_the_sandbox import LEVELS, answer, plain_box
+from tests.grader.processes import ran
 from tests.grader.sampling import every
 
 NEEDS_COMPILER = pytest.mark.skipif(gxx.find() is None, reason="there is no C++ compiler")
@@ -129,11 +129,7 @@ def test_the_container_installs_each_tool(tmp_path):
         (programs / name).symlink_to(shutil.which(name))
     for line, expected in [('tools = ["g++", "cc9"]', "g++ cc9"), ("[limits]", "")]:
         listed.write_text(f"packages = []\n{line}\n")
-        told = subprocess.run(
-            [shutil.which("bash"), "-c", f'apt() {{ [ "$1" = update ] || echo "$2"; }}\n{loop}'],
-            env={"source": str(tmp_path), "PATH": str(programs)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        apt = 'apt() { [ "$1" = update ] || echo "$2"; }'
+        environment = {"source": str(tmp_path), "PATH": str(programs)}
+        told = ran([shutil.which("bash"), "-c", f"{apt}\n{loop}"], env=environment)
         assert expected == " ".join(told.stdout.split())

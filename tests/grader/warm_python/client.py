@@ -11,16 +11,8 @@ import sys
 
 # Python and the libraries read variables of these names only when they start.
 READ_AT_THE_START = (
-    "PYTHON",
-    "LC_",
-    "LANG",
-    "LD_",
-    "OMP_",
-    "MKL_",
-    "OPENBLAS_",
-    "MALLOC_",
-    "GLIBC_",
-)
+    "PYTHON", "LC_", "LANG", "LD_", "OMP_", "MKL_", "OPENBLAS_", "MALLOC_", "GLIBC_",
+)  # fmt: skip
 CAN_BE_FOLLOWED = ("PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE")
 PASSED_ON = (
     *(_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP),

@@ -2,14 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.grader.processes import ran
 from tests.grader.wire import attack_codec
-from tests.grader.wire.hostile_frames import frame
 
 pytestmark = pytest.mark.slow
 
@@ -31,9 +30,11 @@ def test_no_frame_leads_outside_its_bytes_or_ends_a_look(seed, count, tmp_path):
     reached.write_bytes(bytes(8))
     program = [sys.executable, "-m", attack_codec.__name__, str(seed), "0", str(count), reached]
     env = os.environ | {"MALLOC_PERTURB_": "165", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(program, cwd=ROOT, env=env, capture_output=True, text=True)
+    done = ran(program, cwd=ROOT, env=env)
     number = int.from_bytes(reached.read_bytes())
-    assert 0 == done.returncode, f"{frame(seed, number)}\n{done.returncode}: {done.stderr[-4000:]}"
+    assert 0 == done.returncode, (
+        f"{attack_codec.frame(seed, number)}\n{done.returncode}: {done.stderr[-4000:]}"
+    )
     counts = json.loads(done.stdout)
     print(counts)
     # The frames are such that all of it happens.

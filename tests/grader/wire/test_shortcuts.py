@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 
 import pytest
@@ -12,6 +11,7 @@ from grader.course.courses import sources_in
 from grader.solutions import mistakes
 from grader.wire import shortcuts
 from kit.handing_in import zipped
+from tests.grader.processes import ran
 from tests.grader.told import without_seconds
 
 COURSE = courses.load()
@@ -54,9 +54,7 @@ def graded(submission, out, switched):
     """The result of a grade with some shortcuts turned off, without its times."""
     command = [sys.executable, "-m", "grader", "grade", submission, "--json", out]
     environment = {**os.environ, shortcuts.SWITCH: switched}
-    done = subprocess.run(
-        [*map(str, command)], env=environment, capture_output=True, text=True, timeout=600
-    )
+    done = ran(command, env=environment)
     said = [line for line in done.stderr.splitlines() if not line.startswith("grading:")]
     assert (done.returncode, said) == (0, [])  # a slow machine shows its progress
     return without_seconds(out.read_text())

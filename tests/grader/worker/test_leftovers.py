@@ -82,6 +82,7 @@ def test_tests_share_a_process_that_they_leave_as_it_was(sandbox):
         assert 1 == ask(made, function="leave"), "the folder `a` is still there"
 
 
+# What leaves everything as it was.
 KEPT = [
     "cached(3)",
     "layer(torch.zeros(1))",
@@ -90,17 +91,6 @@ KEPT = [
     "number = 0",
     "table['a'] = table.pop('a')",
 ]
-
-
-@pytest.mark.parametrize("leave", KEPT)
-def test_what_changes_nothing_in_the_students_modules_costs_no_process(sandbox, leave):
-    """Containers of the student's that never end do not change this."""
-    with session(sandbox, leftovers(leave)) as made:
-        made.begin_test(0)
-        assert 1 == ask(made, function="count")
-        ask(made, function="leave")
-        made.begin_test(0)
-        assert (2, True) == (ask(made, function="count"), made.is_shared)
 
 
 def test_each_test_has_its_own_seed_in_a_shared_process(sandbox):
@@ -166,15 +156,19 @@ LEFT = [
 ]
 
 
-@pytest.mark.parametrize("leave", LEFT)
+@pytest.mark.parametrize("leave", KEPT + LEFT)
 def test_what_a_test_leaves_ends_its_process(sandbox, leave):
-    """The next test starts in a new process that it does not share."""
+    """The next test shares a process only if nothing of the student's modules or of it changed.
+
+    Containers of the student's that never end do not change this.
+    """
+    is_shared = leave in KEPT
     with session(sandbox, leftovers(leave)) as made:
         made.begin_test(0)
         assert 1 == ask(made, function="count")
         ask(made, function="leave")
         made.begin_test(0)
-        assert (1, False) == (ask(made, function="count"), made.is_shared)
+        assert (1 + is_shared, is_shared) == (ask(made, function="count"), made.is_shared)
 
 
 WAITS_AND_SAYS_USED = """

@@ -150,22 +150,22 @@ NOTHING = {
 }
 
 
-@pytest.mark.parametrize("source", CERTAIN.values(), ids=CERTAIN)
-def test_what_is_sure_to_run_is_certain(source):
-    """Every path through the problem's definitions reaches the use."""
-    assert [True] == [certain for _, _, certain in found("linear", module_of(source))]
+CASES = {
+    **dict.fromkeys(CERTAIN.values(), (True,)),
+    **dict.fromkeys(POSSIBLE.values(), (False,)),
+    **dict.fromkeys(NOTHING.values(), ()),
+}
 
 
-@pytest.mark.parametrize("source", POSSIBLE.values(), ids=POSSIBLE)
-def test_what_stands_behind_a_condition_is_possible(source):
-    """Only a run of the tests shows whether the use executes, so it costs nothing yet."""
-    assert [False] == [certain for _, _, certain in found("linear", module_of(source))]
+@pytest.mark.parametrize(("source", "certain"), CASES.items(), ids=[*CERTAIN, *POSSIBLE, *NOTHING])
+def test_only_what_is_sure_to_run_is_certain(source, certain):
+    """Then every path through the problem's definitions reaches the use.
 
-
-@pytest.mark.parametrize("source", NOTHING.values(), ids=NOTHING)
-def test_what_never_runs_or_is_something_else_is_not_reported(source):
-    """A false accusation is worse than a late one."""
-    assert [] == found("linear", module_of(source))
+    What stands behind a condition is possible: only a run of the tests shows whether the use
+    executes. What never runs, or is something else, is not reported: a false accusation is worse
+    than a late one.
+    """
+    assert certain == tuple(sure for *_, sure in found("linear", module_of(source)))
 
 
 def test_a_name_that_one_definition_may_not_call_is_free_in_the_others():

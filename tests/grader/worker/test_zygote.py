@@ -1,13 +1,12 @@
 """What the zygote does before its first fork."""
 
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from grader.base.errors import Crashed, Status, TimedOut
+from grader.base.errors import Crashed, TimedOut
 from grader.sandbox.box import Sandbox
 from grader.worker.zygote import RunningChild
 from tests.grader.in_the_sandbox import (
@@ -17,11 +16,11 @@ from tests.grader.in_the_sandbox import (
     MIB,
     answer,
     ask,
-    fault,
     plain_box,
     session,
     warm,
 )
+from tests.grader.processes import ran
 
 ROOT = Path(__file__).resolve().parents[3]
 # What every child does before it runs student code.
@@ -44,14 +43,8 @@ print(sorted(set(sys.modules) - before))
 @pytest.mark.slow
 def test_a_child_need_not_import_what_every_child_needs() -> None:
     """Each of a thousand children would otherwise import it anew."""
-    ran = subprocess.run(
-        [sys.executable, "-c", IN_A_NEW_INTERPRETER],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert (ran.stdout, ran.returncode) == ("[]\n", 0), ran.stderr
+    done = ran([sys.executable, "-c", IN_A_NEW_INTERPRETER], cwd=ROOT)
+    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
 
 
 IMPORTED = """
@@ -92,9 +85,9 @@ def test_the_compiler_is_imported_before_the_student_needs_it():
         assert answer(own, grown, memory_bytes=512 * MIB) == 100 * MIB
 
 
-LITTER = """
+RESISTS = """
     import os, time
-    def f():
+    def litters():
         os.makedirs("/tmp/a/b")
         os.mkfifo("/tmp/pipe")
         os.symlink("/", "/tmp/a/root")
@@ -105,26 +98,9 @@ LITTER = """
                 if os.fork() == 0:
                     time.sleep(1000)
                 os._exit(0)
-        return 1
-"""
-
-
-@warm
-def test_nothing_of_a_test_reaches_the_next(sandbox):
-    """Files, links, pipes and daemons are gone, also if the test is killed while it runs.
-
-    The next test sees only its own sources, the zygote and itself.
-    """
-    before = sandbox.host_pid
-    assert (answer(sandbox, LITTER), (["submission"], 2)) == (1, answer(sandbox, LOOK))
-    source = LITTER.replace("return 1", "while True: pass")
-    assert Status.TIMEOUT is fault(sandbox, TimedOut, source, wall_seconds=1.5)[0]
-    assert (["submission"], 2) == answer(sandbox, LOOK)
-    assert before == sandbox.host_pid
-
-
-RESISTS = """
-    import os
+    def hangs():
+        litters()
+        while True: pass
     def closed():
         os.makedirs("/tmp/a/b/c")
         open("/tmp/a/b/file", "w").close()
@@ -146,15 +122,19 @@ RESISTS = """
 
 
 @warm
-@pytest.mark.parametrize("way", ["closed", "deep", "many", "named"])
+@pytest.mark.parametrize("way", ["litters", "hangs", "closed", "deep", "many", "named"])
 def test_whatever_a_test_leaves_is_removed_by_the_same_zygote(way, sandbox):
-    """The zygote removes everything without a restart.
+    """The next test sees only its own sources, the zygote and itself.
 
-    The test leaves folders without permissions, paths beyond the maximum length, thousands of
-    files, and odd names.
+    The test leaves links, pipes and daemons, and is killed or not; folders without permissions,
+    paths beyond the maximum length, thousands of files, and odd names.
     """
     before = sandbox.host_pid
-    with session(sandbox, RESISTS) as made, suppress(Crashed):  # with too many files
+    seconds = 1.5 if way == "hangs" else 120.0
+    with (
+        session(sandbox, RESISTS, wall_seconds=seconds) as made,
+        suppress(Crashed, TimedOut),  # the first with too many files
+    ):
         ask(made, function=way)
     assert (["submission"], 2) == answer(sandbox, LOOK)
     assert before == sandbox.host_pid

@@ -9,10 +9,11 @@ import torch
 from grader.solutions.reference import precision as p
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
-from tests.handout.page_figures import Figures, n
+from tests.handout.page_figures import Figures, n, session
 
 F64, F32, F16, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat16
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+CODE = session("02_precision.md")[1]  # what the page's own blocks define
 INTEGERS = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
 
 
@@ -129,34 +130,18 @@ class Chapter(Figures):
         self.gives(tempting_weight=3.9)  # an option of the bet, and wrong
 
     def noise(self) -> None:
-        """The error of a mini-batch's gradient beside the error of rounding.
-
-        The same computation as in the page's block of code, with the same seed.
-        """
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            x = torch.randn(4096, 64)
-            y = x @ torch.randn(64) + torch.randn(4096)
-        full, batch = self.gradient(x, y), 512
-
-        def percent(gradient):
-            return 100 * ((gradient - full).norm() / full.norm()).item()
-
-        rounded = {}
-        for dtype in (BF16, E4M3):
-            gradient = self.gradient(x.to(dtype).float(), y.to(dtype).float())
-            rounded[dtype] = percent(gradient.to(dtype).float())
+        """The error of a mini-batch's gradient beside the error of rounding, by the page's code."""
+        x, y, error, gradient = CODE.x, CODE.y, CODE.error, CODE.gradient
+        w, batch = torch.zeros(x.shape[1], requires_grad=True), 512
+        ((x @ w - y).square().mean() / 2).backward()
+        assert torch.allclose(w.grad, CODE.full, atol=1e-5)
+        rounded = [
+            error(gradient(x.to(dtype).float(), y.to(dtype).float()).to(dtype).float())
+            for dtype in (BF16, E4M3)
+        ]
+        percent = [float(one[:-2]) for one in (error(gradient(x[:batch], y[:batch])), *rounded)]
         self.gives(noise_weights=x.shape[1], noise_examples=len(x), noise_batch=batch)
-        self.gives(noise_error=percent(self.gradient(x[:batch], y[:batch])))
-        self.gives(noise_bf16=rounded[BF16], noise_e4m3=rounded[E4M3])
-
-    @staticmethod
-    def gradient(x, y):
-        """The gradient of mean((x w - y)²) / 2 at w = 0."""
-        w = torch.zeros(x.shape[1], requires_grad=True)
-        (gradient,) = torch.autograd.grad(((x @ w - y) ** 2).mean() / 2, w)
-        assert torch.allclose(gradient, -(x.T @ y) / len(x), atol=1e-5)
-        return -(x.T @ y) / len(x)
+        self.gives(noise_error=percent[0], noise_bf16=percent[1], noise_e4m3=percent[2])
 
     def underflow(self) -> None:
         """The point where small numbers become 0."""
@@ -315,12 +300,10 @@ class Chapter(Figures):
         equal = p.dequantize_blocks(codes, scale[None], len(x), integers)
         self.gives(ex_int_scale=(x[0].item(), 7, scale.item()), ex_int_back=equal)
 
-        x = torch.randn(4095, generator=torch.Generator().manual_seed(0))
-        x = torch.cat([x, torch.tensor([20])])
         off = {}
         for size in (32, 16):
-            codes, scales = p.quantize_blocks(x, size, E2M1)
-            off[size] = (p.dequantize_blocks(codes, scales, size, E2M1) - x).abs().mean().item()
+            back = p.dequantize_blocks(*p.quantize_blocks(CODE.draws, size, E2M1), size, E2M1)
+            off[size] = (back - CODE.draws).abs().mean().item()
         self.gives(last_gain=100 * (1 - off[16] / off[32]))
 
         self.gives(ex_state_bytes=ra.bytes_per_parameter(wren.RECIPE), ex_copy_bytes=BF16.itemsize)

@@ -9,19 +9,13 @@ import torch
 
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
-from handout.site import wren
+from handout.site import quizzes, wren
+from handout.site.formulas import FULL, LOWEST, MASTER, SLIM
 from tests.handout.chapters.c04_flop_counting import GPT2, GPT3
 from tests.handout.page_figures import Figures, n
 
 BF16, FP32 = torch.bfloat16, torch.float32
 H100 = ra.H100_SXM
-RECIPES = {
-    "all in float32": ra.TrainingRecipe(FP32, FP32, (FP32, FP32)),
-    "bfloat16 parameter and gradient, float32 states and master": ra.TrainingRecipe(
-        BF16, BF16, (FP32, FP32), FP32
-    ),
-    "the same without a master": ra.TrainingRecipe(BF16, BF16, (FP32, FP32)),
-}
 # The run of the solved example.
 PARAMETERS, TOKENS, DEVICES, MFU = 70 * 10**9, 15 * 10**12, 1024, 0.5
 
@@ -54,7 +48,7 @@ class Chapter(Figures):
         self.gives(card_gb=card / 1e9, tuned=tuned)
         # Codes of four bits, and a float32 scale for each block of 64.
         self.gives(tuned_gb=tuned * (4 + 32 / 64) / 8 / 1e9)
-        self.gives(card_fits=ra.max_parameters(card, RECIPES["all in float32"]))
+        self.gives(card_fits=ra.max_parameters(card, FULL))
         self.gives(seen_letters=fc.training_flops(1, 1))
 
     def roofline(self) -> None:
@@ -145,7 +139,7 @@ class Chapter(Figures):
         """Recipes, and the largest models that fit with them."""
         memory = 8 * H100.memory_bytes
         self.gives(node_devices=8, node_gb=memory // 10**9)
-        for recipe in RECIPES.values():
+        for recipe in (FULL, MASTER, SLIM):
             parts = [
                 recipe.parameter.itemsize,
                 recipe.gradient.itemsize,
@@ -154,15 +148,14 @@ class Chapter(Figures):
             parts += [recipe.master.itemsize] if recipe.master else []
             total = ra.bytes_per_parameter(recipe)
             self.gives(recipe_row=(parts, total, ra.max_parameters(memory, recipe)))
-        full = RECIPES["all in float32"]
         device, reserve = H100.memory_bytes, 0.25
-        state = PARAMETERS * ra.bytes_per_parameter(full)
-        exactly = ra.min_devices(PARAMETERS, full, device)
+        state = PARAMETERS * ra.bytes_per_parameter(FULL)
+        exactly = ra.min_devices(PARAMETERS, FULL, device)
         assert exactly * device == state
-        self.gives(parameters=PARAMETERS, recipe_bytes=ra.bytes_per_parameter(full))
+        self.gives(parameters=PARAMETERS, recipe_bytes=ra.bytes_per_parameter(FULL))
         self.gives(exact_devices=exactly, device_gb=device // 10**9)
         self.gives(reserved_devices=state / (device * (1 - reserve)))
-        self.gives(rounded_devices=ra.min_devices(PARAMETERS, full, device, reserve))
+        self.gives(rounded_devices=ra.min_devices(PARAMETERS, FULL, device, reserve))
         # As nvidia-smi reports it for an H100 80GB HBM3.
         real = 81_559 * 2**20
         self.gives(real_mib=81559, real_bytes=real, counted_bytes=device)
@@ -172,7 +165,7 @@ class Chapter(Figures):
         assert prices[0] > prices[1]
         self.gives(price_share=100 * prices[0], speed_share=100 * prices[1], bet_hours=20)
         self.gives(bet_devices=32)
-        alone = ra.max_parameters(H100.memory_bytes, full)
+        alone = ra.max_parameters(H100.memory_bytes, FULL)
         self.gives(alone=alone)
         self.gives(gib_excess=(2**30 / 10**9 - 1) * 100)
 
@@ -235,17 +228,14 @@ class Chapter(Figures):
         days = ra.training_days(PARAMETERS, TOKENS, H100, BF16, DEVICES, MFU)
         self.gives(parameters=70e9, tokens=15e12, seen_days=n("143, 144 or 88"), days=days, mfu=0.5)
         self.gives(devices=1024, seen_shortest=88, needed_mfu=0.5 * days / 88)
-        recipes = RECIPES["all in float32"], RECIPES["the same without a master"]
-        large, slim = map(ra.bytes_per_parameter, recipes)
+        large, slim = map(ra.bytes_per_parameter, (FULL, SLIM))
         self.gives(node_devices=8, recipe_bytes=large, slim_bytes=slim)
         ridge = n(ra.accelerator_intensity(H100, BF16), ".1f")
         self.gives(seen_intensity=300, intensity_divisor=3, ridge=ridge)
-        lowest = ra.TrainingRecipe(BF16, BF16, (BF16, BF16))
-        slim = RECIPES["the same without a master"]
-        self.gives(seen_fits=ra.max_parameters(8 * H100.memory_bytes, slim) / 1e9, seen_bits=8)
-        self.gives(seen_halves=(slim.parameter.itemsize, slim.gradient.itemsize))
-        self.gives(seen_moments=sum(dtype.itemsize for dtype in slim.optimizer_state))
-        self.gives(seen_bytes=ra.bytes_per_parameter(lowest))
+        self.gives(seen_fits=ra.max_parameters(8 * H100.memory_bytes, SLIM) / 1e9, seen_bits=8)
+        self.gives(seen_halves=(SLIM.parameter.itemsize, SLIM.gradient.itemsize))
+        self.gives(seen_moments=sum(dtype.itemsize for dtype in SLIM.optimizer_state))
+        self.gives(seen_bytes=ra.bytes_per_parameter(LOWEST))
 
     def model(self) -> None:
         """Wren's memory and hours."""
@@ -255,16 +245,9 @@ class Chapter(Figures):
         assert abs(flops / speed / 3600 - wren.HOURS) < 1e-9
         self.gives(wren_state_gb=state / 1e9, wren_free_gb=(H100.memory_bytes - state) / 1e9)
         self.gives(wren_run_flops=flops, wren_speed=speed)
-        whole = (
-            3
-            * wren.SEQUENCES
-            * sum(fc.transformer_forward_flops(wren.WREN, 1, wren.WREN.context_length).values())
-        )
-        # An all-reduce around a ring: each device sends all parts but one, twice. NVLink's
-        # 900e9 bytes per second are both directions together, by NVIDIA's data sheet.
-        devices, nvlink = wren.DEVICES, 900e9
-        sent = 2 * (devices - 1) * FP32.itemsize * wren.PARAMETERS // devices
-        seconds = sent / (nvlink / 2)
+        whole = 3 * wren.SEQUENCES * sum(quizzes.parts_of(wren.WREN).values())
+        # NVLink's 900e9 bytes per second are both directions together, by NVIDIA's data sheet.
+        seconds = quizzes.ring(wren.PARAMETERS, FP32, wren.DEVICES) / (900e9 / 2)
         self.gives(wren_full_step=whole, wren_full_hours=wren.HOURS * whole / wren.STEP_FLOPS)
         self.gives(section_devices=13.5, wren_network_ms=1e3 * seconds)
         self.gives(wren_network_share=100 * seconds / wren.STEP_SECONDS)

@@ -108,13 +108,11 @@ class Chapter(Figures):
         model = li.MLP(dims)
         shapes = [tuple(p.shape) for p in model.parameters()]
         total = li.count_parameters(model)
-        products = " + ".join(f"{n(o)} · {n(i)}" for o, i in shapes)
-        shown = " and ".join(f"({n(o)}, {n(i)})" for o, i in shapes)
         bytes_taken = sum(p.numel() * p.element_size() for p in model.parameters())
         flops = fc.mlp_flops(batch, dims)
         assert flops == 2 * batch * total
-        self.gives(mlp_sizes=", ".join(map(n, dims)), mlp_shapes=shown)
-        self.gives(mlp_parameters=f"{products} = {n(total)}", mlp_bytes=bytes_taken)
+        self.gives(mlp_sizes=dims, mlp_shapes=shapes)
+        self.gives(mlp_parameters=(shapes, total), mlp_bytes=bytes_taken)
         self.gives(mlp_flops=(2, batch, total, flops))
         next(model.parameters()).requires_grad_(False)
         self.gives(trainable=li.count_parameters(model, trainable_only=True), all_parameters=total)
@@ -123,29 +121,24 @@ class Chapter(Figures):
         """The parameters of Wren, part by part."""
         config = wren.WREN
         layers, d, ff = config.num_layers, config.d_model, config.d_ff
-        width = n(d, ",")
         attention, ffn, embedding = layers * 4 * d**2, layers * 2 * d * ff, config.vocab_size * d
         assert attention + ffn + embedding == wren.PARAMETERS
-        products = f"{n(layers)} · {n(2)} · {width} · {n(ff, ',')}"
-        self.gives(wren_attention=f"{n(layers)} · {n(4)} · {width}{n('²')} = {n(attention, ',')}")
-        self.gives(wren_ffn=f"{products} = {n(ffn, ',')}")
-        self.gives(wren_embedding=f"{n(config.vocab_size, ',')} · {width} = {n(embedding, ',')}")
+        self.gives(wren_attention=(layers, 4, d**2, attention), wren_ffn=(layers, 2, d, ff, ffn))
+        self.gives(wren_embedding=(config.vocab_size, d, embedding))
         for name, part in (("attention", attention), ("ffn", ffn), ("embedding", embedding)):
-            self.gives(**{f"wren_{name}_share": n(100 * part / wren.PARAMETERS, ".1f")})
+            self.gives(**{f"wren_{name}_share": 100 * part / wren.PARAMETERS})
         vocabulary, medium = GPT3.vocab_size, 1024
         tied = torch.nn.Embedding(vocabulary, medium, device="meta").weight
-        product = f"{n(vocabulary, ',')} · {n(medium, ',')}"
         self.gives(tied_vocabulary=vocabulary, tied_width=medium)
-        self.gives(tied_parameters=f"{product} = {n(tied.numel() / 1e6, '.2f')}e{n(6)}")
+        self.gives(tied_parameters=(vocabulary, medium, tied.numel()))
         self.gives(seen_tied=53.6, seen_tied_other=51.9, wren_sigma=1 / math.sqrt(d))
         self.gives(wren_sigma_down=1 / math.sqrt(ff))
 
     def exercises(self) -> None:
         """The answers."""
         sizes = (10, 20, 20, 5)
-        products = " + ".join(f"{n(i)} · {n(o)}" for i, o in pairwise(sizes))
         total = li.count_parameters(li.MLP(sizes))
-        self.gives(ex_sizes=", ".join(map(n, sizes)), ex_parameters=f"{products} = {n(total)}")
+        self.gives(ex_sizes=sizes, ex_parameters=(list(pairwise(sizes)), total))
         head = wren.WREN.vocab_size * wren.WREN.d_model
         each = sum(4 for _ in ("parameter", "gradient", "first moment", "second moment"))
         self.gives(ex_untied=head, ex_untied_total=wren.PARAMETERS + head, ex_bytes=each)

@@ -7,15 +7,14 @@ from itertools import pairwise, zip_longest
 
 import torch
 
-from grader.solutions.reference import linear, precision
 from grader.solutions.reference import optimizers as op
+from grader.solutions.reference import precision
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
 from handout.site.pictures import training
-from tests.handout.page_figures import Figures, n
+from tests.handout.page_figures import Figures, n, session
 
 F64, F32, BF16 = torch.float64, torch.float32, torch.bfloat16
-ADAMW_FP32 = ra.TrainingRecipe(F32, F32, (F32, F32))
 GRADIENTS = [0.3, -0.02, 0.0, 1.5, -0.7, 0.01]  # gradients for checking formulas
 BETA1, BETA2 = 0.9, 0.999  # torch's defaults
 GROWTH = BETA2 / BETA1  # of the gradients of AdamW's longest step
@@ -113,25 +112,14 @@ def decimal(value: float, digits: int = 12) -> str:
 
 def best_rate(width: int, seed: int) -> float:
     """The rate with which a small network of this width ends with the lowest loss."""
-    losses = {}
-    for lr in (3e-3, 3e-2, 3e-1):
-        torch.manual_seed(seed)
-        model, teacher = linear.MLP([16, width, width, 1]), linear.MLP([16, 32, 1])
-        optimizer = op.AdamW(model.parameters(), lr=lr)
-        for _ in range(60):
-            x = torch.randn(64, 16)
-            loss = (model(x) - teacher(x)).square().mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        losses[lr] = loss.item()
-    return min(losses, key=losses.get)
+    final_loss = session("08_optimizers.md")[1].final_loss
+    return min((3e-3, 3e-2, 3e-1), key=lambda lr: float(final_loss(width, lr, seed)))
 
 
 class Chapter(Figures):
     def beginning(self) -> None:
-        total = ra.bytes_per_parameter(ADAMW_FP32)
-        self.gives(state_bytes=sum(d.itemsize for d in ADAMW_FP32.optimizer_state))
+        total = ra.bytes_per_parameter(wren.RECIPE)
+        self.gives(state_bytes=sum(d.itemsize for d in wren.RECIPE.optimizer_state))
         self.gives(adamw_bytes=total)
 
     def bowl(self) -> None:
@@ -390,10 +378,10 @@ class Chapter(Figures):
 
     def adamw_costs(self) -> None:
         """AdamW's bytes and milliseconds."""
-        parts = [F32, F32, *ADAMW_FP32.optimizer_state]
-        total = ra.bytes_per_parameter(ADAMW_FP32)
+        parts = [F32, F32, *wren.RECIPE.optimizer_state]
+        total = ra.bytes_per_parameter(wren.RECIPE)
         memory = 80 * 10**9
-        most = ra.max_parameters(memory, ADAMW_FP32)
+        most = ra.max_parameters(memory, wren.RECIPE)
         moved = (4 + 3) * F32.itemsize
         # The number of operations in the formula, with a fused multiply-add counted as two.
         flops = 15

@@ -117,14 +117,13 @@ class Chapter(Figures):
 
     def autocast(self) -> None:
         """What stays in float32."""
-        adamw = ra.TrainingRecipe(FP32, FP32, (FP32, FP32))
         layer, x = nn.Linear(32, 16, bias=False), torch.rand(1, 32, requires_grad=True)
         with torch.autocast("cpu", dtype=BF16):
             kept = ac.saved_activation_bytes(lambda: layer(x), exclude=[layer.weight])
             layer(x).float().sum().backward()
         assert layer.weight.dtype == layer.weight.grad.dtype == FP32
         copies = (kept - x.numel() * BF16.itemsize) / layer.weight.numel()
-        self.gives(adamw_bytes=ra.bytes_per_parameter(adamw), copy_bytes=copies)
+        self.gives(adamw_bytes=ra.bytes_per_parameter(wren.RECIPE), copy_bytes=copies)
 
     def killed(self) -> None:
         """A run that stops in step 5 and resumes."""

@@ -9,7 +9,7 @@ from torch import nn
 from grader.solutions.reference import activation_checkpointing as ac
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
-from handout.site import micro_batch, quizzes, wren
+from handout.site import formulas, micro_batch, quizzes, wren
 from tests.handout.page_figures import Figures, n
 
 FP32, BF16 = torch.float32, torch.bfloat16
@@ -128,8 +128,7 @@ class Chapter(Figures):
 
     def layers(self) -> None:
         """The activations that sixteen layers keep."""
-        adamw = ra.TrainingRecipe(FP32, FP32, (FP32, FP32))
-        self.gives(adamw_bytes=ra.bytes_per_parameter(adamw), fp32_bytes=FP32.itemsize)
+        self.gives(adamw_bytes=ra.bytes_per_parameter(wren.RECIPE), fp32_bytes=FP32.itemsize)
         gelu, relu = self.plain[nn.GELU], self.plain[nn.ReLU]
         assert gelu == self.plain[nn.SiLU] == 2 * LAYERS
         assert relu == LAYERS + 1
@@ -277,7 +276,7 @@ class Chapter(Figures):
     def autocast(self) -> None:
         """A layer of Wren under autocast, by the function that a real step is compared with."""
         unit = wren.WREN.context_length * wren.WREN.d_model
-        pure = ra.TrainingRecipe(BF16, BF16, (FP32, FP32))
+        pure = formulas.SLIM
 
         def per_unit(recipe, projections=1):
             tokens = wren.WREN.context_length
@@ -306,7 +305,7 @@ class Chapter(Figures):
         ]
         assert 3 * FP32.itemsize == micro_batch.LOGIT
         fp32 = FP32.itemsize
-        self.gives(stream_bytes=micro_batch.stream_bytes(wren.RECIPE), part_checkpoint=checkpoints)
+        self.gives(stream_bytes=wren.RECIPE.parameter.itemsize, part_checkpoint=checkpoints)
         self.gives(copy_bytes=wren.PEAK.copies / wren.PARAMETERS, head_parts=(fp32, BF16.itemsize))
         self.gives(logit_parts=(fp32, fp32, fp32, micro_batch.LOGIT), held_logits=BF16.itemsize)
         self.gives(wren_units=per_unit(wren.RECIPE), float32_units=2 * per_unit(pure))

@@ -22,7 +22,7 @@ from handout.site import micro_batch, quizzes, wren
 from handout.site.measured import RECORD, cells
 from handout.site.pictures import prefetching
 from kit import stand_in
-from tests.handout.page_figures import COURSE, HANDOUT, Figures, n
+from tests.handout.page_figures import COURSE, HANDOUT, Figures, n, session
 
 BF16, FP16, FP32, UINT8 = torch.bfloat16, torch.float16, torch.float32, torch.uint8
 H100 = ra.H100_SXM
@@ -35,24 +35,12 @@ PCIE_5 = 32e9 * 16 / 8 * 128 / 130
 # H100s, e.g. with NVIDIA's nvbandwidth.
 PCIE = 55e9
 MFU = wren.MFU
+CODE = session("13_gpu.md")[1]  # what the page's own blocks define
 # NVIDIA's H100 data sheet: 900 GB/s over NVLink, half of them in each direction.
 NVLINK = 450e9
 # A network card such as NVIDIA's ConnectX-7, of which a DGX H100 has one per GPU for computing.
 CARD_GBIT = 400
 CARD = CARD_GBIT * 1e9 / 8
-
-
-class Moved(TorchDispatchMode):
-    """Counts the operators that run, and the bytes that each of them reads and writes."""
-
-    kernels = moved = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        """Run the operator."""
-        result = func(*args, **(kwargs or {}))
-        self.kernels += 1
-        self.moved += sum(t.nbytes for t in (*args, result) if isinstance(t, torch.Tensor))
-        return result
 
 
 class Temporaries(TorchDispatchMode):
@@ -68,15 +56,10 @@ class Temporaries(TorchDispatchMode):
         return result
 
 
-def gelu(x):
-    """GELU as the page writes it by hand."""
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-
 def moved(function):
     """The kernels of a function of one tensor, and how often they read or write a tensor."""
     x = torch.rand(64)
-    with Moved() as seen:
+    with CODE.Moved() as seen:
         function(x)
     return seen.kernels, Fraction(seen.moved, x.nbytes)
 
@@ -282,7 +265,7 @@ class Chapter(Figures):
 
     def fusion(self) -> None:
         """GELU by hand and in one kernel, on the numbers of Wren's micro-batch."""
-        kernels, passes = moved(gelu)
+        kernels, passes = moved(CODE.gelu)
         one, fused = moved(lambda x: nn.functional.gelu(x, approximate="tanh"))
         assert (one, fused) == (1, 2)  # reads once, writes once
         rows, width = wren.MICRO_BATCH * wren.WREN.context_length, wren.WREN.d_ff
@@ -565,6 +548,6 @@ class Chapter(Figures):
         for held in map(float, self.held):
             self.gives(ex_stage=(memory, held, memory / held))
         assert memory / self.held[0] > wren.PARAMETERS
-        (_, by_hand), (_, fused) = moved(gelu), moved(nn.functional.gelu)
+        (_, by_hand), (_, fused) = moved(CODE.gelu), moved(nn.functional.gelu)
         self.gives(ex_device_gb=memory / 1e9, ex_numbers=1000, ex_times=float(by_hand / fused))
         self.gives(ex_low_mfu=0.12)

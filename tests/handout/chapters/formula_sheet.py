@@ -9,11 +9,13 @@ from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import linear, precision
 from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
-from handout.site import micro_batch, wren
+from handout.site import formulas, micro_batch, wren
+from tests.handout.chapters import c02_precision as c02
+from tests.handout.chapters import c08_optimizers as c08
 from tests.handout.chapters import c12_activation_checkpointing as c12
 from tests.handout.page_figures import Figures, n
 
-BF16, FP32 = torch.bfloat16, torch.float32
+BF16 = torch.bfloat16
 H100 = ra.H100_SXM
 
 
@@ -23,18 +25,9 @@ class Chapter(Figures):
 
     def numbers(self) -> None:
         """Floating-point formats."""
-        fp16 = precision.float_spec(torch.float16)
-        e, m = fp16.exponent_bits, fp16.mantissa_bits
-        bias = 2 ** (e - 1) - 1
-
-        def value(exponent, mantissa):
-            return 2.0 ** (exponent - bias) * (1 + mantissa / 2**m)
-
-        info = torch.finfo(torch.float16)
-        got = value(2**e - 2, 2**m - 1), value(1, 0), value(bias, 1) - 1
-        holds = got == (info.max, info.smallest_normal, info.eps)
+        holds, m = list(c02.formula_holds()), precision.float_spec(torch.float16).mantissa_bits
         self.formula("decoding", r"2^{E - \text{bias}} \cdot (1 + M / 2^m)", holds)
-        self.formula("bias", "2^{e - 1} - 1", [bias == -math.log2(info.smallest_normal) + 1])
+        self.formula("bias", "2^{e - 1} - 1", holds)
         x = 1 + torch.rand(1000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
         error = (x.half().double() - x).abs() / x
         self.formula("rounding", "2^{-(m + 1)}", [bool((error <= 2.0 ** -(m + 1)).all())])
@@ -80,7 +73,7 @@ class Chapter(Figures):
 
     def memory(self) -> None:
         """Bytes per parameter and of activations."""
-        master = ra.TrainingRecipe(BF16, BF16, (FP32, FP32), FP32)
+        master = formulas.MASTER
         for name, recipe, text in [
             ("adamw_bytes", wren.RECIPE, [4, 4, 8]),
             ("master_bytes", master, [2, 2, 8, 4]),
@@ -137,18 +130,10 @@ class Chapter(Figures):
 
     def adamw(self) -> None:
         """Three steps by hand."""
-        lr, decay, first, second, eps = 0.1, 0.5, 0.9, 0.75, 0.01
-        weight = torch.nn.Parameter(torch.ones(1, dtype=torch.float64))
-        options = {"lr": lr, "betas": (first, second), "eps": eps, "weight_decay": decay}
-        adamw = op.AdamW([weight], **options)
-        p, m, v, same = 1.0, 0.0, 0.0, []
-        for t, g in enumerate([2.0, -0.5, 3.0], 1):
-            weight.grad = torch.tensor([g], dtype=torch.float64)
-            adamw.step()
-            p -= lr * decay * p
-            m, v = first * m + (1 - first) * g, second * v + (1 - second) * g**2
-            p -= lr * m / (1 - first**t) / (math.sqrt(v / (1 - second**t)) + eps)
-            same.append(math.isclose(weight.item(), p, rel_tol=1e-12))
+        options = {"lr": 0.1, "betas": (0.9, 0.75), "eps": 0.01, "weight_decay": 0.5}
+        gradients = [2.0, -0.5, 3.0]
+        got = c08.steps(lambda p: op.AdamW(p, **options), gradients)
+        same = c08.same(got, c08.adamw(gradients, 0.1, 0.9, 0.75, 0.01, 0.5))
         self.formula("betas", "β₁, β₂", same)
         moments = "p ← p − lr · λ · p; m ← β₁m + (1 − β₁)g; v ← β₂v + (1 − β₂)g²"
         self.formula("adamw_moments", moments, same)

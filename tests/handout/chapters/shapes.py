@@ -7,10 +7,11 @@ import torch
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import micro_batch, wren
-from tests.handout.chapters.c05_resource_accounting import GPT3, RECIPES
+from handout.site.formulas import SLIM
+from tests.handout.chapters.c05_resource_accounting import GPT3
 from tests.handout.page_figures import Figures, n
 
-PURE = RECIPES["the same without a master"]  # weights in bfloat16
+PURE = SLIM  # weights in bfloat16
 GATED = {"gated_ffn": True}
 TIED = {"tied_embeddings": True}
 
@@ -85,7 +86,7 @@ class Chapter(Figures):
     def layer(self) -> None:
         """One token through one layer of Wren."""
         one, context = replace(wren.WREN, num_layers=1, vocab_size=1), wren.WREN.context_length
-        d, d_ff, bf16 = one.d_model, one.d_ff, micro_batch.BF16
+        d, d_ff, bf16 = one.d_model, one.d_ff, torch.bfloat16.itemsize
         parts = fc.transformer_forward_flops(one, 1, context)
         square, wide, back = f"{d:,} × {d:,}", f"{d:,} × {d_ff:,}", f"{d_ff:,} × {d:,}"
         rows = [

@@ -291,8 +291,9 @@ def check_differences(student, calls, *, hint):
         expect.kind(got["result"], (tuple, list), of=of, name="the gradients")
         number, count = len(got["result"]), len(expected)
         expect.that(number == count, f"{number} gradients for {count} inputs", of=of)
-        for gradient, want in zip(got["result"], expected, strict=True):
-            expect.tensor(gradient, want, of=of, atol=atol, name="a gradient", hint=hint)
+        for x, gradient, want in zip(call["inputs"], got["result"], expected, strict=True):
+            near = {"atol": atol, "rtol": torch.finfo(x.dtype).eps}
+            expect.tensor(gradient, want.to(x), of=of, name="a gradient", hint=hint, **near)
     return results
 
 
@@ -313,7 +314,7 @@ def a_function_of(rng, inputs):
 def test_numerical_gradient_takes_central_differences(student, rng):
     """The step is eps to either side, by default 1e-6: for c·x³ the result is 3c·x² + c·eps².
 
-    There is one gradient per input, whatever its shape.
+    There is one gradient per input, of its shape and dtype.
     """
     calls = [
         {**a_function_of(rng, [uniform(rng, 4)]), **eps}
@@ -323,6 +324,7 @@ def test_numerical_gradient_takes_central_differences(student, rng):
     check_differences(student, calls, hint=hint)
     inputs = [uniform(rng, 3, 2), uniform(rng), uniform(rng, 1, 2, 1)]
     calls = [{**a_function_of(rng, inputs[:count]), "eps": 1e-3} for count in (3, 2)]
+    calls += [{**a_function_of(rng, [exact(rng, 3), exact(rng, 2, 2)]), "eps": 0.25}]  # float32
     hint = "change one element at a time, and keep all other inputs as they are"
     check_differences(student, calls, hint=hint)
 
@@ -655,4 +657,5 @@ def test_leaves_its_inputs_as_they_were(student, rng):
     for name in ("x", "y"):
         which = f"{name} after the call"
         expect.tensor(got[name], call[name], of="accumulate_gradients", name=which, hint=hint)
+    expect.that(got["trains"], "the model is in eval mode now", of="accumulate_gradients")
     expect.generators_left(got["generators_changed"], of="accumulate_gradients")

@@ -276,14 +276,16 @@ def test_transformer_of_today(student, rng):
     experts = {"experts": active + 9, "active_experts": active, "shared_experts": shared}
     scores = dict.fromkeys(("attention_scores", "attention_values"), 1)
     wider = dict.fromkeys(PARTS[:4], Fraction(width + extra, width))
-    # Compare with the student's own counts, so that a mistake in a plain layer costs nothing here.
-    own = parts_from(student, plain, 2, 3)
     for options, factors in [
         ({"kv_heads": 1}, {**scores, "qkv": Fraction(heads + 2, 3 * heads)}),
         ({"head_width": width + extra}, wider),
         (experts, {"ffn": active + shared}),
+        ({**experts, "gated_ffn": True}, {"ffn": active + shared}),
         ({"shared_experts": shared}, {"ffn": 1 + shared}),
     ]:
+        # Compare with the student's own counts, so that a mistake in a plain layer costs nothing
+        # here.
+        own = parts_from(student, {**plain, "gated_ffn": "gated_ffn" in options}, 2, 3)
         got = parts_from(student, {**plain, **options}, 2, 3)
         for name, factor in factors.items():
             expect.that(name in own and name in got, f"no part {name!r}", of=OF_PARTS)

@@ -17,11 +17,8 @@ import pytest
 import torch
 
 from kit import expect
-from tests.hidden import integer, uniform
+from tests.hidden import DTYPES, check_number, device, integer, uniform
 from tests.probes import resource_accounting as probes
-
-TOLERANCE = 1e-6  # relative
-DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn]
 
 
 def recipe_of(rng, states=2):
@@ -31,30 +28,12 @@ def recipe_of(rng, states=2):
     return {"parameter": order[0], "gradient": order[1], "optimizer_state": states}
 
 
-def device(rng):
-    """The fields of a made-up device with another peak for every dtype."""
-    peaks = torch.empty(len(DTYPES), dtype=torch.float64).uniform_(1e13, 9e14, generator=rng)
-    return {
-        "name": "made up",
-        "peak_flops": dict(zip(DTYPES, peaks.tolist(), strict=True)),
-        "memory_bandwidth": uniform(rng, 1e11, 9e12),
-        "memory_bytes": integer(rng, 10**9, 10**11),
-    }
-
-
 def number_of(got, *, of):
     """Check that `got` is a finite number, and return it as a Fraction."""
     expect.number(got, got, of=of, tolerance=0.0)
     # The oracle uses this number in later computations.
     expect.that(abs(got) < 1e100, "the number is absurdly large", of=of)
     return Fraction(got)
-
-
-def check(got, expected, *, of, hint=None):
-    """Check that a number agrees with an exact one up to rounding."""
-    expect.number(
-        got, float(expected), of=of, tolerance=TOLERANCE * abs(float(expected)), hint=hint
-    )
 
 
 def check_count(got, expected, *, of, hint=None):
@@ -191,7 +170,7 @@ def test_training_days(student, rng):
                 hw = device(rng)
                 speed = num_devices * Fraction(mfu) * Fraction(hw["peak_flops"][dtype])
                 got = days(student, n, d, hw, dtype, num_devices, mfu)
-                check(got, 6 * n * d / speed / 86400, of="training_days", hint=hint)
+                check_number(got, 6 * n * d / speed / 86400, of="training_days", hint=hint)
 
 
 @pytest.mark.harm("not refused")
@@ -293,6 +272,14 @@ def test_parameters_of_a_layer_of_today(student, rng):
         expected = sizes["num_layers"] * more
         hint = f"a change of {', '.join(options)}: which matrices change with it?"
         check_count(float(got), expected, of="transformer_parameters", hint=hint)
+    # With as many matrices as the student's own gated network has: another test judges those.
+    one, wider, more = (
+        parameters(student, {**sizes, **options}, gated_ffn=True)
+        for options in ({}, {"d_ff": 2 * ff}, some)
+    )
+    unit = sizes["num_layers"] * d * ff
+    expected = (experts + shared - 1) * round((wider - one) / unit) * unit
+    check_count(float(more - one), expected, of="transformer_parameters", hint="all are gated")
 
 
 @pytest.mark.harm("wrong number")
@@ -308,7 +295,7 @@ def test_compute_optimal(student, rng):
             n = math.sqrt(flops / 6 / (ratio or (20,))[0])
             hint = "substitute D = ratio · N into 6ND = flops, and return (N, D), in this order"
             for number, expected in zip(got, (n, flops / 6 / n), strict=True):
-                check(number, expected, of=of, hint=hint)
+                check_number(number, expected, of=of, hint=hint)
 
 
 # --- cheapest_cluster

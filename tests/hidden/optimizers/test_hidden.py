@@ -211,31 +211,16 @@ def test_rmsprop_groups(student, rng):
     check_rates(student, rng, "RMSProp", hint="read lr from the group in every step; it may be 0")
 
 
-def check_resumed(student, rng, kind):
+@pytest.mark.harm("trains worse")
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_goes_on_from_a_state_dict(student, rng, kind):
+    """An optimizer that loads a state_dict continues like the original."""
     inputs = random_run(rng, kind, 5)
     expected = own_steps(student, kind, inputs)
     check_moved(expected[0], inputs["parameters"], of=kind)
     hint = "keep what later steps need in self.state[p], where state_dict finds it"
     got = student.run(probes.resumed, optimizer=kind, stop=3, **inputs)
     check_steps(got, expected[3:], kind=kind, atol=tolerance(5), hint=hint, first=4)
-
-
-@pytest.mark.harm("trains worse")
-def test_sgd_goes_on_from_a_state_dict(student, rng):
-    """SGD: an optimizer that loads a state_dict continues like the original."""
-    check_resumed(student, rng, "SGD")
-
-
-@pytest.mark.harm("trains worse")
-def test_adagrad_goes_on_from_a_state_dict(student, rng):
-    """AdaGrad: an optimizer that loads a state_dict continues like the original."""
-    check_resumed(student, rng, "AdaGrad")
-
-
-@pytest.mark.harm("trains worse")
-def test_rmsprop_goes_on_from_a_state_dict(student, rng):
-    """RMSProp: an optimizer that loads a state_dict continues like the original."""
-    check_resumed(student, rng, "RMSProp")
 
 
 @pytest.mark.harm("crash")

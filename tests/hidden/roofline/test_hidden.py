@@ -17,24 +17,8 @@ import pytest
 import torch
 
 from kit import expect
-from tests.hidden import integer, uniform
+from tests.hidden import DTYPES, TOLERANCE, check_number, device, integer, uniform
 from tests.probes import resource_accounting as probes
-
-TOLERANCE = 1e-6  # relative
-DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn]
-
-
-def device(rng, *, one_peak=True):
-    """The fields of a made-up device, with one peak for all dtypes or a different one for each."""
-    peak, times = uniform(rng, 1e13, 9e14), [1] * len(DTYPES)
-    if not one_peak:
-        times = (1 + torch.randperm(len(DTYPES), generator=rng)).tolist()
-    return {
-        "name": "made up",
-        "peak_flops": {dtype: peak * n for dtype, n in zip(DTYPES, times, strict=True)},
-        "memory_bandwidth": uniform(rng, 1e11, 9e12),
-        "memory_bytes": integer(rng, 10**9, 10**11),
-    }
 
 
 def ridge(hw, dtype=torch.float32):
@@ -57,20 +41,13 @@ def number_of(got, *, of):
     return Fraction(got)
 
 
-def check(got, expected, *, of, hint=None):
-    """Check that a number agrees with an exact one up to rounding."""
-    expect.number(
-        got, float(expected), of=of, tolerance=TOLERANCE * abs(float(expected)), hint=hint
-    )
-
-
 # Stays: functions that use it are judged by the student's own intensity where they can be.
 @pytest.mark.harm("wrong number")
 def test_accelerator_intensity(student, rng):
     """A device's intensity is its peak FLOP/s divided by its memory bandwidth (FLOP per byte)."""
-    for hw in [device(rng) for _ in range(3)]:
+    for hw in [device(rng, one_peak=True) for _ in range(3)]:
         of, hint = "accelerator_intensity", "FLOP/s divided by bytes/s is FLOP per byte"
-        check(ask(student, of, (), hw, torch.float32), ridge(hw), of=of, hint=hint)
+        check_number(ask(student, of, (), hw, torch.float32), ridge(hw), of=of, hint=hint)
 
 
 @pytest.mark.harm("wrong number")
@@ -84,7 +61,7 @@ def test_matmul_intensity(student, rng):
         got = student.resource_accounting.matmul_intensity(m, k, n, torch.bfloat16)
         expected = Fraction(2 * m * k * n, 2 * (m * k + k * n + m * n))
         hint = "which three matrices are moved, and what are their shapes?"
-        check(got, expected, of="matmul_intensity", hint=hint)
+        check_number(got, expected, of="matmul_intensity", hint=hint)
 
 
 @pytest.mark.harm("wrong number")
@@ -96,7 +73,7 @@ def test_elementwise_intensity(student, rng):
             got = student.resource_accounting.elementwise_intensity(*work)
             expected = Fraction(flops) / (2 * (read + written))
             hint = "the FLOPs per element divided by the bytes per element, read and written"
-            check(got, expected, of="elementwise_intensity", hint=hint)
+            check_number(got, expected, of="elementwise_intensity", hint=hint)
 
 
 @pytest.mark.harm("wrong number")
@@ -108,7 +85,9 @@ def test_intensities_count_the_bytes_of_the_dtype(student, rng):
         of_two_bytes = number_of(call(*arguments, torch.float16), of=of)
         for dtype in [*DTYPES, torch.float8_e5m2, torch.int8, torch.int64]:
             hint = "how many bytes does one element of this dtype take?"
-            check(call(*arguments, dtype), of_two_bytes * 2 / dtype.itemsize, of=of, hint=hint)
+            check_number(
+                call(*arguments, dtype), of_two_bytes * 2 / dtype.itemsize, of=of, hint=hint
+            )
 
 
 @pytest.mark.harm("wrong number")
@@ -116,13 +95,13 @@ def test_roofline_seconds_is_the_longer_time(student, rng):
     """Compute and memory traffic overlap, so the time is the longer of the two, not their sum."""
     for size in (1e3, 1e9, 1e15, 1e24):  # up to a training run
         for factor in (100.0, 1.5, 0.7, 0.01):
-            hw, flops = device(rng), size * uniform(rng, 1, 10)
+            hw, flops = device(rng, one_peak=True), size * uniform(rng, 1, 10)
             bytes_moved = float(Fraction(flops) / (ridge(hw) * Fraction(factor)))
             got = ask(student, "roofline_seconds", (flops, bytes_moved), hw, torch.float32)
             compute = Fraction(flops) / Fraction(hw["peak_flops"][torch.float32])
             traffic = Fraction(bytes_moved) / Fraction(hw["memory_bandwidth"])
             hint = "the longer of the two times, unrounded"
-            check(got, max(compute, traffic), of="roofline_seconds", hint=hint)
+            check_number(got, max(compute, traffic), of="roofline_seconds", hint=hint)
 
 
 @pytest.mark.harm("wrong number")
@@ -131,7 +110,7 @@ def test_is_compute_bound_on_either_side_of_the_ridge(student, rng):
     of, hint = "is_compute_bound", "which takes longer, computing or moving the bytes?"
     for size in (1e3, 1e9, 1e20):
         for factor in (1e-3, 0.99, 1.01, 1e3):
-            hw, bytes_moved = device(rng), size * uniform(rng, 1, 10)
+            hw, bytes_moved = device(rng, one_peak=True), size * uniform(rng, 1, 10)
             flops = float(Fraction(bytes_moved) * ridge(hw) * Fraction(factor))
             got = ask(student, of, (flops, bytes_moved), hw, torch.float32)
             expect.value(got, factor > 1, of=of, hint=hint)
@@ -148,11 +127,11 @@ def test_mfu(student, rng):
     for num_devices in ((), (1,), (integer(rng, 2, 9),), (integer(rng, 100, 5000),)):
         for seconds in (uniform(rng, 1e-5, 1e-4), integer(rng, 1, 99), uniform(rng, 1e5, 1e6)):
             for share, hint in shares:
-                hw = device(rng)
+                hw = device(rng, one_peak=True)
                 possible = Fraction(hw["peak_flops"][torch.float32]) * Fraction(seconds)
                 flops = float(possible * sum(num_devices or (1,)) * Fraction(share))
                 got = ask(student, "mfu", (flops, seconds), hw, torch.float32, *num_devices)
-                check(got, share, of="mfu", hint=hint)
+                check_number(got, share, of="mfu", hint=hint)
 
 
 @pytest.mark.harm("wrong number")
@@ -160,7 +139,7 @@ def test_attainable_mfu_rises_to_one(student, rng):
     """The attainable MFU is the work's intensity divided by the device's, but at most 1."""
     of, hint = "attainable_mfu", "min(1, the work's intensity / the device's), unrounded"
     for factor in (1e-4, 1e-2, 0.1, 0.5, 0.99, 1.01, 20.0):
-        hw = device(rng)
+        hw = device(rng, one_peak=True)
         intensity, roof = float(ridge(hw)) * factor, Fraction(min(1, factor))
         got = number_of(ask(student, of, (intensity,), hw, torch.float32), of=of)
         if abs(got - roof) > TOLERANCE * roof:
@@ -168,7 +147,7 @@ def test_attainable_mfu_rises_to_one(student, rng):
             own = ask(student, "accelerator_intensity", (), hw, torch.float32)
             own = number_of(own, of="accelerator_intensity")
             roof = min(Fraction(1), Fraction(intensity) / own)
-        check(float(got), roof, of=of, hint=hint)
+        check_number(float(got), roof, of=of, hint=hint)
 
 
 def fewest_rows(k, n, hw, dtype):
@@ -186,7 +165,7 @@ def layers(rng, *, is_enough):
     cases = []
     while len(cases) < 15:
         # Up to 30 times the smallest square matrix for which there is a number.
-        dtype, hw = DTYPES[len(cases) % len(DTYPES)], device(rng, one_peak=False)
+        dtype, hw = DTYPES[len(cases) % len(DTYPES)], device(rng)
         least = float(ridge(hw, dtype)) * dtype.itemsize
         k, n = (1 + int(least * uniform(rng, 0.3, 30)) for _ in range(2))
         rows = fewest_rows(k, n, hw, dtype)
@@ -202,7 +181,7 @@ def test_min_rows(student, rng):
     """A product is compute-bound from min_rows rows on: fewer rows are memory-bound."""
     h100 = {"peak_flops": {torch.bfloat16: 989.5e12}, "memory_bandwidth": 3.35e12}
     # The weights are just large enough: it takes 139,473 rows.
-    barely = (592, 592, {**device(rng), **h100}, torch.bfloat16)
+    barely = (592, 592, {**device(rng, one_peak=True), **h100}, torch.bfloat16)
     for k, n, hw, dtype, rows in [*layers(rng, is_enough=True), (*barely, fewest_rows(*barely))]:
         got = ask(student, "min_rows", (k, n), hw, dtype)
         expect.kind(got, int, of="min_rows", optional=True)
@@ -226,7 +205,7 @@ def test_min_rows_of_a_small_matrix(student, rng):
 @pytest.mark.harm("wrong number")
 def test_the_peak_is_that_of_the_dtype(student, rng):
     """Each dtype has its own peak, and every function uses the peak of the given dtype."""
-    hw = device(rng, one_peak=False)
+    hw = device(rng)
     middle = float(sorted(ridge(hw, dtype) for dtype in DTYPES)[len(DTYPES) // 2])
     works = {
         "accelerator_intensity": (),
@@ -252,7 +231,7 @@ def test_the_peak_is_that_of_the_dtype(student, rng):
 @pytest.mark.harm("not refused")
 def test_a_dtype_without_a_peak_is_refused(student, rng):
     """A dtype without a peak raises an error; no other dtype's peak is used instead."""
-    hw = device(rng)
+    hw = device(rng, one_peak=True)
     del hw["peak_flops"][torch.bfloat16]
     works = {
         "accelerator_intensity": (),

@@ -196,6 +196,8 @@ def test_view_strides_needs_a_copy(student, rng):
     for inner, more in itertools.product((1, 2, 3), (-1, 1)):
         rows = torch.as_strided(x, (a, b), (b * inner + more, inner))
         cases.append((rows, (a * b,), hint))
+    gaps = torch.as_strided(numbered(30), (6, 4), (5, 1))
+    cases += [(gaps, new_shape, hint) for new_shape in [(8, 3), (2, 4, 3), (2, 3, 4), (4, 6)]]
     hint = "merge inside a group, never across groups"
     blocks = numbered(a, b, c, 6).permute(2, 3, 0, 1)
     for new_shape in [(c * 6, a * b), (c, 6, a * b), (c, 6 * a, b), (blocks.numel(),)]:

@@ -554,7 +554,9 @@ def test_the_seed_decides(student, rng):
     hint = "does config.seed determine the batches?"
     same = column(first, "losses", 3) == column(again, "losses", 3)
     expect.that(same, "two runs with the same seed have different losses", of="train", hint=hint)
-    drawn = torch.stack(batches(first, run))
+    drawn, longer = torch.stack(batches(first, run)), changed(run, steps=5)
+    same = torch.equal(torch.stack(batches(trained(student, **longer), longer)[:3]), drawn)
+    expect.that(same, "a longer run begins with other batches", of="train", hint=hint)
     # A seed may be hashed: torch.Generator uses 32 bits of it, so two seeds may happen to agree.
     differ = any(
         not torch.equal(torch.stack(batches(trained(student, **changed(run, seed=n)), run)), drawn)
@@ -624,7 +626,7 @@ def test_the_loss_of_an_evaluation(student, rng):
             name = f"eval_losses[{key}]"
             expect.number(losses[key], want, of="train", tolerance=atol, name=name, hint=hint)
     run = run_of(rng, steps=3, batch_size=8, context_length=3, eval_every=1, eval_batches=8)
-    run = with_positions(rng, run)
+    run = with_positions(rng, run) | {"model": {"dropout": 0.4}}  # which moves torch's state
     got = trained(student, **run, watch=IN_ORDER)
     windows = evaluations(got)
     drawn = [torch.cat([tokens for _, tokens in found]) for found in windows.values()]
@@ -682,6 +684,8 @@ def test_autocast_keeps_float32(student, rng):
     is_float32 = {x.dtype for x in kept} == {torch.float32} and got["has_float32_state"]
     reason = "parameters, gradients or the optimizer's state are not float32"
     expect.that(is_float32, reason, of="train", hint=hint)
+    reason = "the backward pass runs under autocast"
+    expect.that(not got["autocast_in_backward"], reason, of="train", hint="leave it before that")
     losses, whole = column(got, "losses", 4), len(logits) == len(got["forwards"]["tokens"])
     expect.that(whole, "logits without tokens", of="train")
     for step, windows in enumerate(batches(got, run)):

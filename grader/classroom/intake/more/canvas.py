@@ -15,7 +15,6 @@ from grader.classroom.intake.folder_items import (
     notes_of_skipped,
 )
 from grader.classroom.records import HandedIn
-from kit.text import one_line
 
 # A name without "_", which may be empty, comes first, then the mark for lateness, the two ids and
 # the student's own file name. A year and a month are no ids. The attachment id has to fit into a
@@ -56,10 +55,7 @@ def _of_a_student(theirs: list[FolderItem]) -> Found:
     notes = notes_of_skipped([i for i in theirs if i not in (archives or modules)])
     if not archives:
         return [_of_modules(modules)], notes
-    by_number: dict[int | None, list[HandedIn]] = defaultdict(list)
-    for one in map(_record, archives):
-        by_number[one.number].append(one)
-    return [one for same in by_number.values() for one in _in_doubt_if_several(same)], notes
+    return [_record(item) for item in archives], notes
 
 
 def _record(item: FolderItem) -> HandedIn:
@@ -92,15 +88,6 @@ def _unreadable(item: FolderItem) -> HandedIn:
     """A student's file that cannot be graded, which a person has to look at."""
     doubt = f"{item.name} cannot be graded: expected {READABLE}"
     return msgspec.structs.replace(_record(item), doubt=doubt)
-
-
-def _in_doubt_if_several(same: list[HandedIn]) -> list[HandedIn]:
-    """Mark archives of one student that share an attachment id: a person must choose one."""
-    if len(same) == 1:
-        return same
-    names = " and ".join(one_line(one.path.name, 100) for one in same[:2])
-    doubt = f"{names} have the same attachment id; remove the one that does not count"
-    return [msgspec.structs.replace(one, doubt=doubt) for one in same]
 
 
 def _is_canvas(items: list[FolderItem]) -> bool:

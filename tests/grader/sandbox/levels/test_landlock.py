@@ -26,7 +26,7 @@ from grader.sandbox.levels import landlock
 from grader.worker import walls
 from tests.grader.classroom.a_class import LISTS, hand_in
 from tests.grader.in_the_sandbox import COURSE, MIB, NEEDS_LANDLOCK, answer, ask, plain_box, session
-from tests.grader.processes import processes, until
+from tests.grader.processes import processes, ran, until
 from tests.grader.small_courses import with_lists
 
 LEVEL = levels.LEVELS["landlock"]
@@ -254,49 +254,33 @@ def test_the_zygote_does_not_read_memory_in_any_number_of_parts(sandbox):
         answer(sandbox, IN_MANY_PARTS, 60_000)
 
 
-@at_this_level
-def test_what_others_write_is_no_tests_fault(sandbox, tmp_path):
-    """A test that holds little is not ended because the disk has lost more than its limit."""
-    source = """
-        import multiprocessing, os, tempfile, time
-        def f(sign):
-            open(os.environ["TMPDIR"] + "/began", "w").close()
-            lock = multiprocessing.get_context("fork").Lock()
-            kept = tempfile.TemporaryFile()
-            kept.write(bytes(2**18))
-            kept.flush()
-            while not os.path.exists(sign):
-                time.sleep(0.01)
-            time.sleep(0.5)
-            return lock.acquire()
-    """
-    while_others_write(sandbox, source)
+HOLDS_LITTLE = """
+    import multiprocessing, os, signal, tempfile, time
+    def f(sign):
+        lock = multiprocessing.get_context("fork").Lock()
+        kept = tempfile.TemporaryFile()
+        kept.write(bytes(2**18))
+        kept.flush()
+        child = os.fork()
+        if child == 0:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            os._exit(0)
+        os.waitpid(child, os.WUNTRACED)
+        open(os.environ["TMPDIR"] + "/began", "w").close()
+        while not os.path.exists(sign):
+            time.sleep(0.01)
+        time.sleep(0.5)
+        return lock.acquire(), os.waitpid(child, os.WNOHANG | os.WCONTINUED)
+"""
 
 
 @at_this_level
-def test_what_a_test_has_stopped_stays_stopped_while_files_without_a_name_are_counted(sandbox):
-    source = """
-        import os, signal, time
-        def f(sign):
-            open(os.environ["TMPDIR"] + "/began", "w").close()
-            child = os.fork()
-            if child == 0:
-                os.kill(os.getpid(), signal.SIGSTOP)
-                os._exit(0)
-            os.waitpid(child, os.WUNTRACED)
-            while not os.path.exists(sign):
-                time.sleep(0.01)
-            time.sleep(0.5)
-            return os.waitpid(child, os.WNOHANG | os.WCONTINUED) == (0, 0)
-    """
-    while_others_write(sandbox, source)
+def test_what_others_write_is_no_tests_fault(sandbox):
+    """A test that holds little is not ended because the disk has lost more than its limit.
 
-
-def while_others_write(sandbox, source):
-    """Ask the function `f` of this source for a true value while others use up the disk.
-
-    They begin when it has written a file `began`, so that the grader knows how much was free. Its
-    argument is the path of a file that exists once the disk has lost more than a test may use.
+    What it has stopped stays stopped while files without a name are counted. The others begin when
+    it has written a file `began`, so that the grader knows how much was free. Its argument is the
+    path of a file that exists once the disk has lost more than a test may use.
     """
     box = Path(sandbox._box._folder.name)
     sign, done = box / "runtime" / "sign", threading.Event()
@@ -313,7 +297,7 @@ def while_others_write(sandbox, source):
     with ThreadPoolExecutor() as pool:
         disturbed = pool.submit(disturb)
         try:
-            assert answer(sandbox, source, str(sign))
+            assert (True, (0, 0)) == answer(sandbox, HOLDS_LITTLE, str(sign))
         finally:
             done.set()
         disturbed.result()
@@ -359,7 +343,7 @@ def test_a_full_disk_is_the_fault_of_whoever_fills_it():
     with tempfile.TemporaryDirectory(dir="/tmp") as place:  # that others may pass through
         command = ["unshare", "--mount", "sh", "-c", script, "sh", place]
         command += [sys.executable, "-c", ON_A_FULL_DISK, place]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=COURSE.root, timeout=600)
+        done = ran(command, cwd=COURSE.root)
     if "mount:" in done.stderr:
         pytest.skip(done.stderr)
     assert done.stdout.splitlines() == [

@@ -22,9 +22,9 @@ from grader.sandbox import ioctls
 from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import landlock
 from grader.submission.submissions import Submission
-from tests.grader.in_the_sandbox import COURSE, MACHINE, MIB, NEEDS_LANDLOCK, SYSCALLS, answer
+from tests.grader.in_the_sandbox import COURSE, MIB, NEEDS_LANDLOCK, PLAIN, answer
 from tests.grader.sandbox.levels.test_landlock import GOOD, LEVEL
-from tests.grader.sandbox.test_gpus import NAME_A_THREAD, library, stand_in
+from tests.grader.sandbox.test_gpus import environment_in_which_cuda_works, library, stand_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("landlock gpu"), NEEDS_LANDLOCK]
 NULL, ZERO, FULL = 3, 5, 7  # minor numbers of the memory devices, whose major number is 1
@@ -181,42 +181,11 @@ def test_cuda_can_bind_its_socket_and_nobody_can_connect_to_it(boxed):
     assert {"Operation not permitted"} == set(got.values())
 
 
-def test_cuda_can_start_its_threads_and_memory_files(boxed):
-    """CUDA names a thread from another one, and creates memory files; both must not fail."""
-    assert 0 == answer(boxed, NAME_A_THREAD)
-    assert [errno.EFAULT] == answer(boxed, SYSCALLS, [[MACHINE.denied["memfd_create"], 0, 0]])
-    denied = {name: number for name, number in MACHINE.denied.items() if name != "memfd_create"}
-    got = answer(boxed, SYSCALLS, [[number, 0, 0, 0, 0, 0] for number in denied.values()])
-    assert {errno.EPERM} == set(got)
-
-
-LIBRARY = """
-    import ctypes, os
-    def f():
-        ctypes.CDLL("libcuda.so.1")
-        names = ("CUDA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_CACHE_DISABLE")
-        mapped = {line.split()[-1] for line in open("/proc/self/maps") if "libcuda" in line}
-        return [os.stat(path).st_ino for path in mapped], [os.environ[n] for n in names]
-"""
-
-
-def test_the_drivers_library_and_settings_are_there(boxed):
-    """The library is the host's file; CUDA finds its GPU by its UUID, and no server to share it."""
-    inodes, (visible, server, cache) = answer(boxed, LIBRARY)
-    assert [file.stat().st_ino for _, file in boxed.gpu.libraries] == inodes
-    assert ("GPU-0a1b", "1") == (visible, cache)
-    assert server.endswith("/work/scratch/no-mps")
-
-
-def test_what_cuda_reads_is_readable(boxed):
-    """Those of the files that this machine has."""
-    wanted = [path for path in (*boxed.gpu.files, *landlock.READ_BY_CUDA) if os.path.exists(path)]
-    source = """
-        import os
-        def f(paths):
-            return [bool(os.listdir(p)) if os.path.isdir(p) else open(p).close() for p in paths]
-    """
-    assert len(wanted) == len(answer(boxed, source, wanted))
+def test_cuda_finds_what_it_needs(boxed):
+    """CUDA finds its GPU by its UUID, and no server to share it."""
+    seen = environment_in_which_cuda_works(boxed, landlock.READ_BY_CUDA)
+    assert ("GPU-0a1b", "1") == (seen["CUDA_VISIBLE_DEVICES"], seen["CUDA_CACHE_DISABLE"])
+    assert seen["CUDA_MPS_PIPE_DIRECTORY"].endswith("/work/scratch/no-mps")
 
 
 def test_the_promises_come_from_tries(boxed):
@@ -247,7 +216,7 @@ def test_a_box_that_shows_another_gpu_is_refused(driver, monkeypatch):
     monkeypatch.setattr(landlock, "_devices", with_too_much)
     options = {"scratch_bytes": MIB, "preload": (), "gpu": stand_in(driver, index=1)}
     with (
-        Sandbox(COURSE.tests, isolation="landlock", **options) as box,
+        Sandbox(PLAIN.tests, isolation="landlock", **options) as box,
         pytest.raises(SandboxUnavailable, match="it can open no other device file of the driver"),
     ):
         box.wait_until_ready()

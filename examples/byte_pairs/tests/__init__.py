@@ -1,1 +1,0 @@
-"""Public tests and probes, which students have; hidden tests."""

@@ -1,3 +1,0 @@
-"""The fixtures of every test: `student`, `rng`, `device`."""
-
-pytest_plugins = ["kit.fixtures"]

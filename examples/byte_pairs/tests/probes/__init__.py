@@ -1,1 +1,0 @@
-"""Functions that run in the student's process; `kit.student` has those that call any function."""
