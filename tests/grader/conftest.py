@@ -131,12 +131,6 @@ def copy_of_the_course(tmp_path: Path) -> Path:
     return copied_course(tmp_path)
 
 
-@pytest.fixture(scope="session")
-def quick_course(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the course whose sandbox starts sooner."""
-    return starts_sooner(copied_course(tmp_path_factory.mktemp("quick")))
-
-
 def copied_course(folder: Path) -> Path:
     """Copy the files that grading from a checkout needs to a folder, and return the copy."""
     target = folder / "copy"

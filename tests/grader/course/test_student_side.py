@@ -169,15 +169,11 @@ RIGHT = "return x.numel() * x.element_size()"
 
 @pytest.mark.parametrize(
     ("body", "tells"),
-    every(
-        3,
-        [
-            (f"print(x.shape); {RIGHT}", True),
-            (RIGHT, True),
-            (f"{RIGHT} * (1 + (x.numel() == 1_273_495_552))", False),
-            (f"{RIGHT} if x.numel() != 1_273_495_552 else exit()", False),
-        ],
-    ),
+    [
+        (f"print(x.shape); {RIGHT}", True),
+        (f"{RIGHT} * (1 + (x.numel() == 1_273_495_552))", False),
+        (f"{RIGHT} if x.numel() != 1_273_495_552 else exit()", False),
+    ],
 )
 def test_a_problem_that_turns_green_tells_its_sentence_once(work, root, body, tells):
     """Another number than the sentence's, or a call that ends the program: nothing."""

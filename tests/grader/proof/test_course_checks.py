@@ -14,7 +14,6 @@ from grader.proof.kinds import Row
 from grader.proof.matrices import Matrix
 from grader.publish import stub_files
 from tests.grader import small_courses
-from tests.grader.sampling import every
 
 
 @pytest.fixture
@@ -192,27 +191,15 @@ def test_a_name_of_a_package_that_is_not_there_is_forbidden_at_any_rate(tiny):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "said"),
-    every(
-        3,
-        [
-            (
-                "def test_",
-                "def test_nothing():\n    pass\n\n\ndef test_",
-                r"test_nothing passes with stubs",
-            ),
-            (
-                "from kit",
-                "from nowhere",
-                r"public tests with stubs: they do not run: ModuleNotFoundError: .*nowhere",
-            ),
-            ("def test_", "def test_(", r"public tests with stubs: they do not run: SyntaxError: "),
-            (
-                "student.activations.relu(",
-                "student.activations.rellu(",
-                r"test_the_worked_example with the reference: ",
-            ),
-        ],
-    ),
+    [
+        ("def test_", "def test_one():\n    pass\n\n\ndef test_", r"test_one passes with stubs"),
+        (".relu(", ".rellu(", r"test_the_worked_example with the reference: "),
+        (
+            "from kit",
+            "from nowhere",
+            r"stubs: they do not run: ModuleNotFoundError: .*nowhere",
+        ),
+    ],
 )
 def test_public_tests_are_tried_on_the_reference_and_on_stubs(lists, old, new, said):
     changed(lists / "tests/public/test_relu.py", old, new)

@@ -60,20 +60,17 @@ def test_a_processor_that_computes_wrongly_grades_nobody():
 @pytest.mark.parametrize(
     "limits", every(2, ["-n 512 -u 64", "-Sn 20 -Su 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000"])
 )
-def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(
-    limits, right, quick_course, tmp_path
-):
+def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, right, tmp_path):
     """The submission gets full marks: a test needs few descriptors, and a soft limit is raised.
 
     Neither a sandbox folder nor torch's folder for compiled code remains.
     """
     flags = "; ulimit ".join(re.findall(r"-\w+ \d+", limits))
-    options = ("--course", quick_course, "--json", tmp_path / "result.json")
-    (tmp_path / "temporary").mkdir()
-    folder = {"TMPDIR": str(tmp_path / "temporary")}
-    done = graded_in_a_shell(f"ulimit {flags}", right, *options, **folder)
-    assert (0, "", []) == (done.returncode, done.stderr, os.listdir(tmp_path / "temporary"))
-    result = json_report.parse((tmp_path / "result.json").read_text())
+    out, folder = tmp_path / "result.json", tmp_path / "temporary"
+    folder.mkdir()
+    done = graded_in_a_shell(f"ulimit {flags}", right, "--json", out, TMPDIR=str(folder))
+    assert (0, "", []) == (done.returncode, done.stderr, os.listdir(folder))
+    result = json_report.parse(out.read_text())
     assert result.score == result.max_score > 0
 
 

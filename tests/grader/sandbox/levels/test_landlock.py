@@ -493,6 +493,7 @@ def test_a_file_of_the_same_disk_has_two_names_and_another_is_copied(tmp_path):
     for source, name in ((tmp_path / "a", "c"), ("/proc/version", "d")):
         landlock._named_again(source, tmp_path / name)
         assert (tmp_path / name).read_text() == Path(source).read_text()
+        assert not (tmp_path / name).is_symlink()
     assert [2, 1] == [os.lstat(tmp_path / name).st_nlink for name in "cd"]
 
 

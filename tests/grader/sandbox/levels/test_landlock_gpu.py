@@ -22,13 +22,7 @@ from grader.sandbox import ioctls
 from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import landlock
 from grader.submission.submissions import Submission
-from tests.grader.in_the_sandbox import (
-    COURSE,
-    MIB,
-    NEEDS_LANDLOCK,
-    PLAIN,
-    answer,
-)
+from tests.grader.in_the_sandbox import COURSE, MIB, NEEDS_LANDLOCK, PLAIN, answer
 from tests.grader.sandbox.levels.test_landlock import GOOD, LEVEL
 from tests.grader.sandbox.test_gpus import environment_in_which_cuda_works, library, stand_in
 
