@@ -11,7 +11,6 @@ import pytest
 from grader.base.errors import UsageError
 from grader.classroom.intake import folder_items, recognise
 from grader.classroom.intake.folder_items import READABLE
-from grader.classroom.intake.more import moodle
 from grader.classroom.records import Student
 from grader.classroom.roster import assign
 from grader.submission import submissions
@@ -297,7 +296,10 @@ def test_moodles_folders_and_files_give_names(tmp_path):
         "Bob O'Neil": (f"Bob O'Neil_13{of}", ""),
         "Cy Li": (f"Cy Li_14{of}_linear.py", ""),
         "Di": (f"Di_15{of}", "a.zip and b.zip are both archives; remove one"),
-        "Ed": ("Ed_16_assignsubmission_onlinetext", moodle.TYPED),
+        "Ed": (
+            "Ed_16_assignsubmission_onlinetext",
+            "it is text that was typed into Moodle; ask for the file",
+        ),
         "Flo": (f"Flo_17{of}", f"essay.pdf cannot be graded: expected {READABLE}"),
     }
     put(tmp_path / "chosen", f"Eve_18{of}_x_77{of}_hw.zip", f"Ida_19{of}_hw.zip")

@@ -119,12 +119,21 @@ def test_a_push_that_was_cut_off_never_comments_twice(push, canvas, fault, runs,
         canvas.waiting.clear()
     canvas.carries_out = True
     canvas.give_later()
-    code = push("--apply")[0]
-    assert (code, canvas.scores()[12]) == (3 if runs == "never" else 0, 7)
-    after = datetime.now(UTC) + timedelta(minutes=16)
-    monkeypatch.setattr("grader.commands.more.push.now", lambda: after)
-    assert push("--apply")[0] == 0
+    for minutes, code in ((14, 3 if runs == "never" else 0), (16, 0)):
+        later = datetime.now(UTC) + timedelta(minutes=minutes)
+        monkeypatch.setattr("grader.commands.more.push.now", lambda at=later: at)
+        assert (push("--apply")[0], canvas.scores()[12]) == (code, 7)
     assert canvas.comment_counts() == [1] * 5
+
+
+def test_a_push_that_canvas_stopped_need_not_wait(push, canvas):
+    """Nothing of it is on its way, so its comment is sent at once."""
+    canvas.faults.append(("PUT", 401))
+    canvas.carries_out = False
+    assert push("--apply")[0] == 2
+    canvas.waiting.clear()
+    canvas.carries_out = True
+    assert push("--apply")[1].endswith("pushed 5 grades and 5 comments\n")
 
 
 def test_the_points_of_a_lost_request_are_sent_again_without_its_comment(push, canvas):

@@ -40,6 +40,8 @@ OTHER_IMPORTS = {
     "import pytest": "pytest",
     "import flight": "flight",
     "import msvcrt": "msvcrt",
+    "import winreg": "winreg",
+    "import winsound": "winsound",
     "from torch.utils.tensorboard import SummaryWriter": "tensorboard",
     "from torch.utils import tensorboard": "tensorboard",
 }
@@ -75,6 +77,7 @@ def test_an_import_of_what_the_grader_lacks_is_told(statement):
         "from pathlib import Path\nlist(Path('.').iterdir())\nPath('runs').mkdir()",
         "import torch\nif torch.cuda.is_available():\n    x = torch.ones(1, device='cuda')",
         "import torch\ndef f():\n    return torch.ones(1).cuda()",
+        "x = open('/dev/null')",
         "class Reader:\n    def input(self): ...\ninput = 3\ndef f(torch, input): return input()",
     ],
 )
@@ -156,6 +159,7 @@ def test_what_python_3_11_reads_is_not_told(source):
     [
         ("    breakpoint()", "nobody is at the grader's keyboard"),
         ("    import pdb; pdb.set_trace()", "nobody is at the grader's keyboard"),
+        ("    import code; code.interact()", "nobody is at the grader's keyboard"),
         ("    x = input('? ')", "nobody is at the grader's keyboard"),
         ("torch.set_default_dtype(torch.float64)", "pass dtype= or device="),
         ("torch.set_flush_denormal(True)", "changes all code that runs after it: delete it"),
@@ -165,6 +169,8 @@ def test_what_python_3_11_reads_is_not_told(source):
         ("x = torch.ones(1).to('cuda:0')", "needs a GPU when the module is imported"),
         ("    x = open('/home/me/tokens.bin')", "a file that the grader does not have"),
         ("    x = np.load('tokens.npy')", "a file that the grader does not have"),
+        ("    x = np.memmap('tokens.bin')", "a file that the grader does not have"),
+        ("    x = torch.from_file('tokens.bin')", "a file that the grader does not have"),
         ("    x = torch.load('C:\\\\best.pt')", "a file that the grader does not have"),
         ("    x = open(Path(__file__).parent / 'x.json')", "a file beside the module"),
         ("    x = (Path(__file__).parent / 'x.json').read_text()", "a file beside the module"),
@@ -205,6 +211,7 @@ def test_a_program_has_an_input_and_files(line, of_a_program, of_a_function):
         "open('t.txt', 'w').write('1')",
         "with open('t.txt', mode='a') as f: f.write('1')",
         "Path('t.txt').write_text('1')",
+        "has = Path('t.txt').exists()",
         "NAME = 't.txt'\nwith open(NAME, 'wb') as f: f.write(b'1')",
         "p = Path('t.txt')\nwith p.open('w') as f: f.write('1')",
         "np.save('t.txt', [1])",

@@ -314,10 +314,6 @@ REFUSED = {
 }  # fmt: skip
 
 
-SUBMIT = "hand in the zip that `python -m assignment submit` writes, or zip the folder assignment/"
-TWO_FOLDERS = "there are 2 assignment/ folders; hand in one"
-
-
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(("files", "said"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_graded_is_refused(kind, files, said, tmp_path):
@@ -511,7 +507,8 @@ MEANT = "was it meant as assignment/linear.py, which is missing?"
             "assignment/Linear.py", "assignment/linear.PY", "assignment/linear (1).py",
             "assignment/linear.py.txt", "assignment/two_layers.py", "linear_final_v2.py",
             "assignment/linears.py", "assignment/linear.py.bak", "assignment/linear_ada.py",
-            "assignment/Copy of linear.py", "assignment/line.py",
+            "assignment/Copy of linear.py", "assignment/line.py", "assignment/linear_final.py.txt",
+            "assignment/Kopie von linear.py",
         )),
         (["assignment/linear - Copy.py", "assignment/linear.py"], "was it meant as assignment/lin"),
         (["assignment/assignment/linear.py", "assignment/linear.py"], "was it meant as assignment"),
@@ -519,6 +516,7 @@ MEANT = "was it meant as assignment/linear.py, which is missing?"
         (["assignment/linear.py", "assignment/optimizer.py", "assignment/two_layers.py"], ""),
         (["assignment/linear.py", "assignment/data.py", "assignment/linear_parts.py"], ""),
         (["assignment/linear.py", "notes.txt", "docs/linear.md"], ""),
+        (["assignment/lin.py"], ""),
     ],
 )  # fmt: skip
 def test_a_file_that_may_be_meant_as_a_module_is_named(tmp_path, files, told):

@@ -12,7 +12,7 @@ import pytest
 
 import kit
 from grader.base.errors import Crashed, SandboxUnavailable, Status
-from grader.sandbox import visible
+from grader.sandbox import levels, visible
 from grader.sandbox.box import Sandbox
 from tests.grader.in_the_sandbox import (
     COURSE,
@@ -29,6 +29,7 @@ from tests.grader.processes import alive, ran, until
 from tests.grader.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
+LEVEL = levels.LEVELS["bubblewrap"]
 
 
 @pytest.mark.parametrize("milliseconds", [0, 2, 4, 6, 8, 10, 12, 14])
@@ -43,6 +44,20 @@ def test_a_bubblewrap_that_is_killed_while_it_starts_leaves_nobody(milliseconds)
     os.kill(pid, signal.SIGKILL)
     box.close()
     until(lambda: not alive([int(child) for child in children]))
+
+
+# What the zygote reports of itself, and what it must not report.
+FACTS = {
+    "pid": (1, 2), "uid": (1000, 0), "capabilities": (0, 1), "no_new_privileges": (True, False),
+    "seccomp": (2, 0), "nests": (False, True),
+}  # fmt: skip
+
+
+def test_every_fact_stands_for_a_promise():
+    good = {name: value for name, (value, _) in FACTS.items()}
+    assert all(LEVEL.promises(good).values())
+    for name, (_, worse) in FACTS.items():
+        assert [*LEVEL.promises({**good, name: worse}).values()].count(False) == 1, name
 
 
 def test_a_students_process_has_no_privilege(sandbox):
