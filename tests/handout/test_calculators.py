@@ -153,6 +153,17 @@ def test_what_fits_is_max_parameters():
         )
 
 
+@pytest.mark.parametrize("recipe", formulas.TRAINING)
+@pytest.mark.parametrize(("vocabulary", "segments"), [(32000, 0), (32000, 6), (16, 6)])
+def test_the_total_of_training_memory_is_the_sum_of_its_parts(recipe, vocabulary, segments):
+    """Whichever of three moments is the peak; test_micro_batch compares the parts with a step."""
+    given = {"recipe": recipe, "vocabulary": vocabulary, "segments": segments, "devices": 4}
+    got = results("training-memory", **given)
+    parts = ("weights", "gradients", "states", "master", "copies", "activations", "head", "logits")
+    assert got["total"] == sum(got[part] for part in parts)
+    assert got["share"] == got["total"] / (4 * accounting.H100_SXM.memory_bytes)
+
+
 @pytest.mark.parametrize("shape", [(12,), (3, 4), (2, 3, 4), (5, 1, 2, 3)])
 @pytest.mark.parametrize("view", ["", ".transpose(0, -1)", "[1:]", "[..., ::2]", "[1:2]"])
 def test_tensor_is_torchs(shape, view):

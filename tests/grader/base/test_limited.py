@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 
 from grader.base import limited
 from grader.base.limited import Readers, Unread
@@ -22,6 +23,8 @@ def read(text):
         return len(bytearray(2**31))
     if text == "raise":
         raise KeyError(text)
+    if text == "half":
+        return Unread("is \ud83d")
     if text == "grow":
         grown.append(bytearray(2 * limited.KEPT_BYTES))
     if text == "process":
@@ -35,6 +38,7 @@ BAD = {
     "exit": "ended the process that read it (code 7)",
     "fill": "takes more than 1024 MiB of memory",
     "raise": "cannot be read: KeyError: 'raise'",
+    "half": r"is \ud83d",
 }
 
 
@@ -61,3 +65,15 @@ def test_a_process_that_has_grown_reads_no_other_text():
     with Readers(read, 1, kind=str) as readers:
         one, same, _, other = readers.each(["process", "process", "grow", "process"])
         assert one == same != other
+        assert isinstance(other, str)
+
+
+def test_nothing_is_imported_from_the_current_folder(tmp_path, monkeypatch):
+    """It may be a stranger's. Ctrl-C there is for the command, which ends its processes."""
+    (tmp_path / "msgspec.py").write_text("1 / 0")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), *sys.path])
+    with Readers(read, 1, kind=str) as readers:
+        assert ["A"] == readers.each(["a"])
+        process = readers._idle[0].process.pid
+        assert process == os.getpgid(process)

@@ -31,6 +31,10 @@ CASES = {
         {"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000",
          "memory/memory.limit_in_bytes": "805306368"}, "", (0.5, 768 * MIB),
     ),
+    "version 1, without limits": (
+        {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000",
+         "memory/memory.limit_in_bytes": "9223372036854771712"}, "", (ALL, None),
+    ),
     "version 1, seen from outside": (
         {"memory/g/memory.limit_in_bytes": "805306368", "cpu/g/cpu.cfs_quota_us": "-1",
          "memory/memory.limit_in_bytes": "9223372036854771712",

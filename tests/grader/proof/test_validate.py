@@ -65,8 +65,11 @@ def test_a_mistake_that_does_not_fit_is_a_complaint_and_the_others_are_tried(mon
 def test_what_a_trial_prints_is_no_output_of_the_command(monkeypatch, capfd):
     """An author would take it for an error; public and hidden tests run it in this process."""
     problem = COURSE.problem("lr_schedule")
-    source = f"{COURSE.reference_of(problem)}\nprint('could not save')\n".encode()
-    trial = Trial(problem, "variant", "prints", {problem.path: source}, "cpu", in_process=True)
+    source = f"{COURSE.reference_of(problem)}\nprint('could not save')\n"
+    source += "import sys\nprint('nor here', file=sys.stderr)\n"
+    trial = Trial(
+        problem, "variant", "prints", {problem.path: source.encode()}, "cpu", in_process=True
+    )
     monkeypatch.setattr(validation, "own_course", lambda: COURSE)
     assert validation._run(replace(trial, with_public=True)).complaint == ""
     assert tuple(capfd.readouterr()) == ("", "")

@@ -178,7 +178,9 @@ def test_what_is_beyond_the_limits_is_named(monkeypatch):
 
 def test_a_folder_has_a_work_for_each_folder_archive_and_file(tmp_path):
     """Hidden files, other people's packages and links are left out."""
-    for path in ("ada/a.py", "ada/venv/x.py", "ada/.git/y.py", "ada/sub/b.py", ".hidden/z.py"):
+    skipped = [f"ada/{name}/x.py" for name in (*corpus.SKIPPED, ".git")]
+    assert {"ada/venv/x.py", "ada/site-packages/x.py", "ada/node_modules/x.py"} < {*skipped}
+    for path in ("ada/a.py", "ada/sub/b.py", ".hidden/z.py", *skipped):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("x = 1")
     (tmp_path / "loose.py").write_text("x = 1")
