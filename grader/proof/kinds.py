@@ -133,7 +133,8 @@ def _is_not_noticed(judged: Judged) -> str:
         return f"it is listed as equivalent, but {judged.lost[0].id} notices it"
     if judged.lost or judged.excused:
         return ""
-    return "no test notices it; write one, or list it in mutants.toml with the reason why none can"
+    listed = "solutions/mutants.toml, below the problem's id"
+    return f'no test notices it; write one, or list it in {listed}: "its name" = "why none can"'
 
 
 def _good(rows: list[Row]) -> int:

@@ -108,7 +108,7 @@ class Matrix:
     def _unexplained_prices(self) -> list[str]:
         return [
             f"{row.problem} · wrong {row.name}: it costs {100 * row.share:.0f} %; "
-            "say why it is more than a slip (price: …), or make it cost less"
+            "say in its entry why it is more than a slip (price: …), or make it cost less"
             for row in self.dear()
             if not row.reason
         ]
@@ -190,7 +190,8 @@ class Matrix:
     def needless(self, problem: str) -> list[str]:
         """The known mistakes without which the others prove as much.
 
-        The others still fail each test, and each test alone that one of these fails alone.
+        The others still fail each test, and each test alone that one of these fails alone. One
+        that fails none is not meant: perhaps it could not be tried.
         """
         proves: dict[str, set[object]] = {}
         for row in self.wrong_solutions(problem):
@@ -199,7 +200,7 @@ class Matrix:
         kept: set[str] = set()
         while missing := set().union(*proves.values()) - set().union(*(proves[k] for k in kept)):
             kept.add(max(proves, key=lambda name: len(proves[name] & missing)))
-        return [name for name in proves if name not in kept]
+        return [name for name in proves if proves[name] and name not in kept]
 
     def _idle_tests(self) -> list[str]:
         found = []
@@ -211,7 +212,7 @@ class Matrix:
                 elif not sole and not tests[test].stays:
                     found.append(
                         f"{problem} · {test}: other tests catch everything that it catches; "
-                        f"say why it stays ({STAYS} …)"
+                        f"say why it stays, in a comment above the test ({STAYS} …)"
                     )
         return found
 

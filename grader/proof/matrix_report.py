@@ -119,8 +119,8 @@ def _of_prices(matrix: Matrix) -> Iterator[str]:
         green = matrix.surprises()
         dearest = f", at most {green[0].price:.2f} points each" if green else ""
         yield (
-            f"{len(told) - len(green)} of {len(told)} wrong solutions fail a public test; "
-            f"the other {len(green)} lose points in hidden tests only{dearest}"
+            f"wrong solutions that fail a public test: {len(told) - len(green)} of {len(told)}; "
+            f"the others lose points in hidden tests only{dearest}"
         )
 
 

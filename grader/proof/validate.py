@@ -139,7 +139,10 @@ def validate(
     import_libraries(course)
     chosen = [problem for problem in problems if how.device in course.hidden_tests(problem)]
     if not chosen:
-        raise UsageError(f"--device {how.device}: none of these problems has tests for it")
+        missing = course.hidden / problems[0].id / courses.HIDDEN_TESTS[how.device]
+        raise UsageError(
+            f"--device {how.device}: expected tests of these problems, got none; write {missing}"
+        )
     if wrong := list(course_checks.wrong_names(course)):
         return Matrix(wrong=wrong)  # what is missing cannot be tried
     trials = [trial for problem in chosen for trial in _chosen(course, problem, how)]

@@ -33,6 +33,7 @@ AT_THE_MARGIN = (
     "write it at the left margin, with its later lines indented relative to the line that it "
     "begins in, or paste whole lines with their indentation"
 )
+APART = "if they do not follow each other, a `+` between them begins another change"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,9 +148,12 @@ def _place(program: str, change: Change) -> tuple[int, int, str]:
     if not at_margin and len(exact) == 1:
         return exact[0], exact[0] + len(old), _pasted(new, old)
     times = len(at_margin or exact)
+    lines = [line.strip() for line in old.split("\n")]
+    apart = not times and all(line in program for line in lines)
     raise ValueError(
         f"expected the `-` lines exactly once, got {_shown(old)} {times} times"
-        + (f"; {AT_THE_MARGIN}" if "\n" in old and not times else "")
+        + (f"; {AT_THE_MARGIN}" if len(lines) > 1 and not times else "")
+        + (f"; {APART}" if apart else "")
     )
 
 

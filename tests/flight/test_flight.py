@@ -186,6 +186,7 @@ def test_a_loss_below_what_is_possible_is_suspicious():
 @pytest.mark.parametrize("problem", [problem.id for problem in courses.load().problems])
 def test_a_right_solution_tells_its_sentence(problem):
     """The number is that of the student's function, and every problem has a sentence."""
+    assert hasattr(story, problem), f"flight/story.py needs a function {problem}"
     sentence = story.told(problem, StudentPackage())
     assert re.fullmatch(r"[A-Z][^\[\]]*\d[^\[\]]*\.", sentence)
 

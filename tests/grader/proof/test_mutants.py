@@ -132,7 +132,8 @@ def test_an_idle_test_is_a_complaint():
     )
     assert matrix.alone("p") == {"test_a": ["w1"], "test_b": [], "test_c": [], "test_d": []}
     assert matrix.complaints() == [
-        "p · test_b: other tests catch everything that it catches; say why it stays (# Stays: …)",
+        "p · test_b: other tests catch everything that it catches; say why it stays, "
+        "in a comment above the test (# Stays: …)",
         "p · test_d: no wrong solution fails it",
     ]
 
@@ -216,7 +217,7 @@ def test_a_dear_mistake_says_why():
         {"p": hidden(test_a="")},
     )
     assert matrix.complaints() == [
-        "p · wrong dear: it costs 50 %; say why it is more than a slip (price: …), "
+        "p · wrong dear: it costs 50 %; say in its entry why it is more than a slip (price: …), "
         "or make it cost less"
     ]
     assert "p · wrong whole costs 100 %: all of it follows" in matrix_report.summary(matrix).split(
@@ -274,6 +275,7 @@ def test_mistakes_that_prove_nothing_are_named():
         row("wrong", "second", ["test_a"]),
         row("wrong", "both", ["test_a", "test_b"]),
         row("wrong", "alone", ["test_b"]),
+        row("wrong", "not_tried", []),
     ]
     matrix = Matrix(rows, {"p": hidden(test_a="", test_b="")})
     assert matrix.needless("p") == ["second", "both"]

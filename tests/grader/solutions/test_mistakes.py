@@ -1,6 +1,7 @@
 """Known mistakes: each is a set of changes to a program, and files that do not fit are told."""
 
 import random
+import re
 
 import pytest
 
@@ -141,7 +142,7 @@ def test_changes_are_made_in_the_program_as_it_was():
 )
 def test_a_text_that_is_not_there_once_is_told(old, times):
     """The text has to occur exactly once, with the same relative indentation."""
-    more = f"; {mistakes.AT_THE_MARGIN}" if "\n" in old else ""
+    more = re.escape(f"; {mistakes.AT_THE_MARGIN}; {mistakes.APART}") if "\n" in old else ""
     words = rf"^expected the `-` lines exactly once, got `.*` {times} times{more}$"
     with pytest.raises(ValueError, match=words):
         changed(REFERENCE, (Change(old, ""),))
