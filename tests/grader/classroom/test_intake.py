@@ -551,6 +551,7 @@ def test_the_time_of_a_students_folder_is_that_of_the_archives_in_it(tmp_path):
         ("Ada.zip", "ada.zip"),
         ("Ada@2026-10-01T22-10-00Z.zip", "ada@2026-10-02T22-10-00Z.zip"),
         (CANVAS, "doejane_12345_67890_hw2-1.zip"),
+        ("ada.zip", "\uff41da.zip"),  # a wide letter
         ("ZOË.zip", unicodedata.normalize("NFD", "zoë.tgz")),
     ],
 )
