@@ -138,6 +138,14 @@ def test_no_grade_writes_nothing():
     assert ([], {}) == (entries(found), found.records)
 
 
+def test_a_whole_part_never_exceeds_the_problems_maximum():
+    """Of 2.5 and 2.5 points, rounding gives the first problem 3, and 2.5 of 5 are 3."""
+    tests = ([ended("a", Status.FAILED)], [ended("b", Status.PASSED)])
+    parts = [problem_result(name, "m", 2.5, run) for name, run in zip("pq", tests, strict=True)]
+    (record,) = made(graded(points=2.5, max_score=5.0), found=result(*parts)).records.values()
+    assert [(0, 3), (2, 2)] == [(one["score"], one["max-score"]) for one in record["tests"]]
+
+
 def test_points_by_hand_need_no_result_and_never_exceed_the_maximum():
     found = classroom50.overrides([graded(points=20)], WHERE, lambda _: None, deepcopy(EMPTY), NOW)
     record = valid(found.records["Ada"], ClassroomResult)

@@ -80,6 +80,8 @@ def test_a_policy_is_read(tmp_path):
         ("[rules]\n", "expected only the table [policy], found [rules]"),
         ("[policy", "is not TOML"),
         (f"[policy]\nlate_days = 0x{'f' * 9000}", "is not TOML: a whole number has more than 64"),
+        (f"[policy]\nlate_days = {2**63}", "is not TOML: a whole number has more than 64 bits"),
+        (BERLIN + "1999-12-31", "in the year 1999; expected 2000 or later"),
         (f"policy = '{'a' * 200}'", f"expected the table [policy], found policy = '{'a' * 99}…"),
         (BERLIN + "0001-01-01", "in the year 1; expected 2000 or later"),
         (BERLIN.replace("Berlin", "London") + "9999-12-31", "in the year 9999; expected 2000"),

@@ -383,8 +383,9 @@ def test_a_block_that_raises_its_own_exception_refuses_nothing(course):
 
 
 def test_the_exceptions_of_a_class_are_those_of_its_methods():
-    source = "class A:\n    def f(self):\n        'Raises:\\n    ValueError: no.'\n"
-    assert public.raised_by(source, "A") == public.raised_by(source, "A.f") == {"ValueError"}
+    source = "class A:\n    def f(self):\n        'Raises:\\n    ValueError, OddException: no.'\n"
+    named = {"ValueError", "OddException"}
+    assert public.raised_by(source, "A") == public.raised_by(source, "A.f") == named
     assert public.raised_by(source, "B") == set()
 
 

@@ -184,6 +184,9 @@ def test_pending_points_are_in_no_maximum_and_no_advice():
         assert re.search(r"\b5(\.00)? of 5\b", text)
         assert "of 9" not in text
     assert "What to do next Every test that has run passes." in page
+    wrong = [failed("logic", "wrong values"), ended("g", Status.DEFERRED, device="cuda")]
+    said = words(render(result(problem_result("gpu", "m", 4, wrong, "cuda"))))
+    assert "costs nothing yet: a run on a GPU decides" in said
 
 
 def test_who_has_begun_nothing_is_told_where_to_begin():

@@ -1,5 +1,6 @@
 """What the zygote does before its first fork."""
 
+import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -163,3 +164,11 @@ def test_memory_that_processes_of_a_test_share_counts_once(level):
 
 def test_what_it_takes_to_look_at_a_tests_memory_is_the_tests_time():
     assert RunningChild(1, 0, None, looking_seconds=2.0).used([]) == 2.0
+
+
+def test_a_process_that_no_look_has_seen_counts_once_it_has_ended():
+    """Its parent has left it to the zygote."""
+    used = resource.struct_rusage([1.5, 0.5, *[0] * 14])
+    child = RunningChild(1, 0, None)
+    child.count(2, 0, used, 0)
+    assert child.used([]) == 2.0
