@@ -69,7 +69,8 @@ class Stepped(TypedDict):
     gradients: list[list[Any]]  # as the optimizer got them
     parameters: list[Tensor]
     autocast_after: bool
-    modes: list[bool]  # whether the model was in training mode, in each forward pass and afterwards
+    modes: list[bool]  # whether the model was in training mode, in each forward pass
+    training_after: bool
 
 
 # --- the two kinds of device
@@ -539,7 +540,7 @@ def stepped(
     out: Stepped = {
         "losses": [], "input_dtypes": model.input_dtypes, "output_dtypes": model.dtypes,
         "autocast_in_backward": [], "scaled": False, "gradients": [], "parameters": [],
-        "autocast_after": False, "modes": [],
+        "autocast_after": False, "modes": model.modes, "training_after": False,
     }  # fmt: skip
     model.on_backward = lambda gradient: out["autocast_in_backward"].append(
         torch.is_autocast_enabled(where)
@@ -558,7 +559,7 @@ def stepped(
             arguments = (model, optimizer, loss_fn, x.to(where), y.to(where))
             out["losses"].append(student.gpu.autocast_train_step(*arguments, **options))
     out["autocast_after"] = torch.is_autocast_enabled(where)
-    out["modes"] = [*model.modes, model.training]
+    out["training_after"] = model.training
     out["parameters"] = [p.detach().clone() for p in model.parameters()]
     return out
 
