@@ -206,7 +206,7 @@ def sampled(level: str) -> set[str]:
     names = set()
     for group in GROUPS:
         attacks = [attack.name for attack in ALL if attack.header["group"] == group]
-        names |= {*attacks[place :: 2 if group in OF_THE_SANDBOX else 6]}
+        names |= {*(attacks[place::2] if group in OF_THE_SANDBOX else attacks[3 * place :: 6])}
     return names
 
 
