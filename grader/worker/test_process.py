@@ -184,7 +184,7 @@ def _redirect(*given: int) -> socket.socket:
     os.closerange(TRACEBACKS + 1, 4096)
     sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)
-    # A `breakpoint()` that was forgotten is no fault of the function: nobody is there to go on.
+    # A forgotten `breakpoint()` does nothing, because nobody is at the keyboard.
     sys.breakpointhook = lambda *_args, **_options: None
     return socket.socket(fileno=CHANNEL)
 

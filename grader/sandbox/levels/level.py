@@ -41,7 +41,7 @@ class Order(Plan):
     def boot(
         self, interpreter: str, runtime: str, paths: Sequence[str], user: int, **more: object
     ) -> list[str]:
-        """The command that starts the worker; worker/boot.py says what it is told.
+        """The command that starts the worker; worker/boot.py lists what the worker is told.
 
         Python is started without -I, so that it reads its environment. This is safe, because we set
         the environment, and it is needed, because the environment fixes the hash seed.

@@ -24,7 +24,7 @@ from pathlib import Path
 # Not jaxtyping or hypothesis: pytest imports its plugins itself.
 IMPORTED = (
     *("torch", "torch._dynamo", "numpy", "pytest", "typer", "pydantic", "msgspec"),
-    *("rich.console", "rich.progress", "packaging.requirements", "yaml", "sqlite3", "jinja2"),
+    *("rich.console", "rich.live", "packaging.requirements", "yaml", "sqlite3", "jinja2"),
     # What typer imports when a command starts, and for its help and errors.
     *("typer._adapters", "typer.rich_utils", "rich.markdown", "rich.traceback", "pydantic.fields"),
 )

@@ -278,9 +278,9 @@ HOLDS_LITTLE = """
 def test_what_others_write_is_no_tests_fault(sandbox):
     """A test that holds little is not ended because the disk has lost more than its limit.
 
-    What it has stopped stays stopped while files without a name are counted. The others begin when
-    it has written a file `began`, so that the grader knows how much was free. Its argument is the
-    path of a file that exists once the disk has lost more than a test may use.
+    A stopped process stays stopped while files without a name are counted. The others begin when
+    the test has written a file `began`, so that the grader knows how much was free. Its argument is
+    the path of a file that exists once the disk has lost more than a test may use.
     """
     box = Path(sandbox._box._folder.name)
     sign, done = box / "runtime" / "sign", threading.Event()
