@@ -11,7 +11,7 @@ from markupsafe import Markup
 from grader.analysis import items
 from grader.analysis.items import FEWEST_OF_EACH
 from grader.analysis.survey import Member, Spread, Survey
-from grader.classroom.records import State
+from grader.classroom.class_records import State
 from grader.report import pages
 from grader.report.wording import clean, number
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from grader.analysis.survey import Alike, costs
 from grader.base.limited import Readers
-from grader.classroom.records import Standing, State
+from grader.classroom.class_records import Standing, State
 from grader.classroom.standings import Class
 from grader.course.courses import Problem
 from grader.report.wording import clean, in_points

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from grader.analysis import entries, items
 from grader.analysis.items import Advance, Try
 from grader.base.errors import Status
-from grader.classroom.records import Standing, State, called
+from grader.classroom.class_records import Standing, State, called
 from grader.classroom.standings import Class
 from grader.course.courses import Problem
 from grader.report.wording import clean

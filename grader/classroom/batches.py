@@ -17,9 +17,9 @@ import msgspec
 
 from grader.base import interrupts
 from grader.base.errors import GraderFault, SubmissionRefused, UsageError
+from grader.classroom.class_records import HandedIn, Student
 from grader.classroom.executor import BatchEvent, Ended, Executor, Noted, Started, Waits
 from grader.classroom.gradebook import Gradebook
-from grader.classroom.records import HandedIn, Student
 from grader.course.courses import Course
 from grader.report import json_report
 from grader.report.wording import duration

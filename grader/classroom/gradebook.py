@@ -19,11 +19,11 @@ from pathlib import Path
 import msgspec
 
 from grader.classroom import database
-from grader.classroom.attempts import Attempts
-from grader.classroom.merged_entries import EnrolledStudents
-from grader.classroom.recorded import Decisions, Feedback, Pushes
-from grader.classroom.results import Results
+from grader.classroom.merged_students import EnrolledStudents
 from grader.classroom.setups import StoredSetups
+from grader.classroom.stored_attempts import Attempts
+from grader.classroom.stored_decisions import Decisions, Feedback, Pushes
+from grader.classroom.stored_results import Results
 from grader.course import policies
 from grader.course.policies import Policy
 

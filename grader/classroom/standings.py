@@ -9,12 +9,12 @@ from datetime import datetime
 import msgspec
 
 from grader.base.errors import UsageError, did_you_mean, no_such
-from grader.classroom.attempts import Attempt
+from grader.classroom.class_records import Standing, State, Student, called
 from grader.classroom.gradebook import Gradebook
-from grader.classroom.records import Standing, State, Student, called
-from grader.classroom.results import Grade
 from grader.classroom.roster import folded
 from grader.classroom.setups import Setup
+from grader.classroom.stored_attempts import Attempt
+from grader.classroom.stored_results import Grade
 from grader.course import policies
 from grader.course.courses import Course, Problem
 from grader.course.policies import Policy, kept

@@ -44,7 +44,7 @@ class Shows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlatformRules(msgspec.Struct, frozen=True):
-    """The keys of [policy] for one platform, which a module of `more/` has."""
+    """The keys of [policy] for one platform, which a module of `removable/` has."""
 
     EXPECTED: ClassVar[dict[Any, str]] = {}  # what each type of a key expects, in words
 
@@ -187,7 +187,7 @@ def load(path: Path, *, needed: bool = False) -> Policy:
 
 def platforms() -> list[type[PlatformRules]]:
     """The rules for platforms that can be removed."""
-    return list(removable.objects("grader.course.more", "RULES").values())
+    return list(removable.objects("grader.course.removable", "RULES").values())
 
 
 def from_keys(keys: dict[str, Any]) -> Policy:

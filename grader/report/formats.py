@@ -1,4 +1,4 @@
-"""All formats of a report: those listed here, and each module of `more/`."""
+"""All formats of a report: those listed here, and each module of `removable/`."""
 
 from grader.base import removable
 from grader.report import (
@@ -44,5 +44,5 @@ FORMATS = {
     ),
     "comment": Format(comment_report.render),
     "annotations": Format(annotations_report.render),
-    **removable.objects("grader.report.more", "FORMAT"),
+    **removable.objects("grader.report.removable", "FORMAT"),
 }

@@ -10,7 +10,7 @@ import pytest
 
 from grader.base.errors import Status
 from grader.classroom import gradebook, setups
-from grader.classroom.records import Student
+from grader.classroom.class_records import Student
 from grader.commands import cli
 from grader.course import courses
 from grader.report import json_report

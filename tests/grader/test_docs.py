@@ -7,8 +7,8 @@ import re
 import pytest
 import typer
 
-from grader.classroom import pushing
-from grader.classroom.more import ray
+from grader.classroom import canvas_push
+from grader.classroom.removable import ray_cluster
 from grader.commands.cli import command_line
 from grader.course import policies
 from grader.proof.course_checks import LEAST_HARM
@@ -35,11 +35,11 @@ def calls(text):
 # What a document says of a constant of the program.
 NUMBERS = {
     "docs/class.md": [
-        f"push at least {pushing.SETTLES.seconds // 60} minutes later",
+        f"push at least {canvas_push.SETTLES.seconds // 60} minutes later",
         {0.1: "more than a tenth of the class"}[pairs.COMMON],
         f"is longer than {normal_form.MAX_SOURCE:,} characters",
     ],
-    "docs/cluster.md": [{3: "After three deaths in a row"}[ray.DEATHS]],
+    "docs/cluster.md": [{3: "After three deaths in a row"}[ray_cluster.DEATHS]],
     "docs/where_to_run.md": [f"after {gpu_readings.GIVE_BACK_SECONDS:.0f} s at most"],
 }
 

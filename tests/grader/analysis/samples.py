@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from grader.base.errors import Status
 from grader.classroom import gradebook, setups
-from grader.classroom.records import Student
+from grader.classroom.class_records import Student
 from grader.classroom.standings import Class
 from grader.course import courses
 from grader.results.points import problem_result, submission_result

@@ -11,7 +11,7 @@ import pytest
 
 from grader.base.errors import MachineFault, Status, UsageError
 from grader.classroom import database, gradebook, setups
-from grader.classroom.records import State, Student
+from grader.classroom.class_records import State, Student
 from grader.classroom.setups import Setup
 from grader.classroom.standings import counts, standings
 from grader.course.courses import PACKAGE
@@ -394,7 +394,7 @@ READ_ONLY = """
 import sys
 from pathlib import Path
 from grader.classroom import gradebook
-from grader.classroom.records import Student
+from grader.classroom.class_records import Student
 from grader.base.errors import MachineFault
 path = Path(sys.argv[1]) / "class.sqlite"
 try:
@@ -441,7 +441,7 @@ FULL = """
 import os, sys
 from pathlib import Path
 from grader.classroom import gradebook
-from grader.classroom.records import Student
+from grader.classroom.class_records import Student
 from grader.base.errors import MachineFault
 from grader.submission.submissions import Submission
 path = Path(sys.argv[1]) / "class.sqlite"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from grader.base.errors import UsageError
+from grader.classroom.class_records import Student
 from grader.classroom.intake import folder_items, recognise
 from grader.classroom.intake.folder_items import READABLE
-from grader.classroom.records import Student
 from grader.classroom.roster import assign
 from grader.submission import submissions
 from kit.handing_in import Accepted

@@ -17,7 +17,7 @@ import pytest
 from grader.base import temporary
 from grader.base.errors import Status
 from grader.classroom import gradebook, setups
-from grader.classroom.records import Student
+from grader.classroom.class_records import Student
 from grader.commands import cli
 from grader.course.courses import load
 from grader.course.policies import Policy

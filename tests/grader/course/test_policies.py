@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from grader.base.errors import UsageError
-from grader.classroom import tables
-from grader.classroom.records import Standing, State, Student
+from grader.classroom import spreadsheet_csv
+from grader.classroom.class_records import Standing, State, Student
 from grader.course import policies
 from grader.course.policies import Policy
 
@@ -165,11 +165,11 @@ def test_late_days_are_counted_over_a_course(tmp_path):
         Standing(student=Student(id=name), state=State.GRADED, max_score=1, free_days=days)
         for name, days in (("cyd", 2), ("ada", 0), ("=cmd", 1))
     ]
-    new = tables.late_days_table(policies.late_days_in(bank), "hw2", standings)
+    new = spreadsheet_csv.late_days_table(policies.late_days_in(bank), "hw2", standings)
     assert new == "student,assignment,days\n'=cmd,hw2,1\nada,hw1,2\nbob,hw1,5\ncyd,hw2,2\n"
     bank.write_text(new)
     assert policies.late_days_in(bank)["=cmd", "hw2"] == 1
-    assert tables.late_days_table(policies.late_days_in(bank), "hw2", standings) == new
+    assert spreadsheet_csv.late_days_table(policies.late_days_in(bank), "hw2", standings) == new
     bank.unlink()
     assert policies.load(path).free_days("ada") == 3
 

@@ -22,17 +22,17 @@ from pathlib import Path
 from grader.base.errors import EndsCommand
 from grader.classroom import (
     canvas_api,
-    canvas_table,
-    classroom50,
+    canvas_csv,
+    classroom50_scores,
     database,
-    gradescope_scores,
+    gradescope_comparison,
     intake,
     roster,
-    tables,
+    spreadsheet_csv,
 )
 from grader.course import policies
 from grader.course.policies import Policy
-from grader.gradescope import submission_metadata
+from grader.platforms import gradescope_metadata
 from grader.report import json_report
 from grader.submission.reader import SubmissionReader
 from kit.handing_in import Accepted
@@ -291,7 +291,7 @@ SUBMISSIONS = {
 
 def filled_in(path):
     """Fill in a gradebook that Canvas exported."""
-    return canvas_table.canvas([], Policy(title="a"), exported=path.read_text())
+    return canvas_csv.canvas([], Policy(title="a"), exported=path.read_text())
 
 
 def opened(path):
@@ -330,7 +330,7 @@ def asked(path):
 
 
 def equal_problem_names(path):
-    return tables.csv_table([], [path.read_text()] * 20_000)
+    return spreadsheet_csv.csv_table([], [path.read_text()] * 20_000)
 
 
 def policy(path):
@@ -338,7 +338,7 @@ def policy(path):
 
 
 def attempt(path):
-    return submission_metadata.read(path).attempt
+    return gradescope_metadata.read(path).attempt
 
 
 def names_of(pattern):
@@ -405,7 +405,7 @@ OTHERS = {
         lambda at: put(at, "a.csv", "Student,ID," + " (1" * 3_000 + "\n"),
     ),
     "scores_with_a_long_cell": (
-        gradescope_scores.read, LONG_FIELD,
+        gradescope_comparison.read, LONG_FIELD,
         lambda at: put(at, "a.csv", "SID,Total Score\n" + "1" * 200_000),
     ),
     "late_days_of_5000_digits": (
@@ -414,7 +414,7 @@ OTHERS = {
     ),
     # Files of JSON, TOML and SQLite.
     "classroom_of_many_objects": (
-        classroom50.read, "is not a scores.json of Classroom 50",
+        classroom50_scores.read, "is not a scores.json of Classroom 50",
         lambda at: put(at, "a.json", "[" + "{}," * (5 * 2**20) + "{}]"),
     ),
     "gradebook_of_zeros_and_a_byte": (
@@ -453,7 +453,7 @@ def folder_of(path):
 READ = {
     "export": (folder_of, "submission_metadata.yml", 64, "exceeded maximum nesting depth", "a: "),
     "roster": (roster.read, "a.csv", 16, "", ""),
-    "classroom": (classroom50.read, "a.json", 16, "is not JSON", ""),
+    "classroom": (classroom50_scores.read, "a.json", 16, "is not JSON", ""),
     "result": (json_report.read, "a.json", 32, "is not JSON", ""),
     "policy": (policy, "policy.toml", 1, "is not TOML", "a = "),
     "metadata": (attempt, "submission_metadata.json", 128, "1", '{"x":'),

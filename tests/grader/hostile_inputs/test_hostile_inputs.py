@@ -18,11 +18,11 @@ import pytest
 from grader.analysis import drafts, entries
 from grader.base import files, limited
 from grader.base.errors import GraderFault, SubmissionRefused
-from grader.classroom import canvas_api, classroom50, database
-from grader.classroom.intake import folder_items, gradescope
-from grader.classroom.intake.clones import COMMIT_BYTES, MEMORY_BYTES, SECONDS
+from grader.classroom import canvas_api, classroom50_scores, database
+from grader.classroom.intake import folder_items, gradescope_download
+from grader.classroom.intake.git_clones import COMMIT_BYTES, MEMORY_BYTES, SECONDS
 from grader.course import policies
-from grader.gradescope import submission_metadata
+from grader.platforms import gradescope_metadata
 from grader.report import json_report
 from grader.similarity import normal_form, pairs, report
 from grader.submission import archives, notebooks, reader, submissions
@@ -223,11 +223,11 @@ def test_two_submissions_in_one_row_of_a_gradebook_are_not_graded(tmp_path, grad
 
 READERS = (
     *("grader.submission.archives", "grader.submission.submissions", "grader.submission.notebooks"),
-    *("grader.classroom.intake.more.canvas", "grader.classroom.intake.folder_items"),
-    *("grader.classroom.intake.more.moodle", "grader.classroom.intake.plain"),
-    *("grader.classroom.intake.clones", "grader.classroom.canvas_api", "grader.classroom.roster"),
-    *("grader.classroom.classroom50", "grader.classroom.tables", "kit.handing_in", "kit.text"),
-    "grader.classroom.canvas_table",
+    *("grader.classroom.intake.removable.canvas_download", "grader.classroom.intake.folder_items"),
+    *("grader.classroom.intake.removable.moodle_download", "grader.classroom.intake.plain_folders"),
+    *("grader.classroom.intake.git_clones", "grader.classroom.canvas_api"),
+    *("grader.classroom.roster", "grader.classroom.classroom50_scores", "kit.handing_in"),
+    *("grader.classroom.spreadsheet_csv", "grader.classroom.canvas_csv", "kit.text"),
 )
 MANY = 2**16
 USE = re.compile(r"\b([A-Z_]+)\.(match|fullmatch|search|sub|findall|finditer|split)\b")
@@ -311,10 +311,11 @@ LIMITS = {
     ],
     "names in a class's folder": [f"{folder_items.MAX_NAME} characters"],
     "Gradescope's export and folders": [
-        f"{folder_items.MAX_METADATA_BYTES // MIB} MiB", f"{gradescope.MAX_NODES:,} values",
-        f"{gradescope.MAX_DEPTH} levels", f"{gradescope.MAX_SUBMITTERS:,} students",
+        f"{folder_items.MAX_METADATA_BYTES // MIB} MiB",
+        f"{gradescope_download.MAX_NODES:,} values", f"{gradescope_download.MAX_DEPTH} levels",
+        f"{gradescope_download.MAX_SUBMITTERS:,} students",
     ],
-    "a platform's submission_metadata.json": [f"{submission_metadata.MOST_BYTES // MIB} MiB"],
+    "a platform's submission_metadata.json": [f"{gradescope_metadata.MOST_BYTES // MIB} MiB"],
     "a roster, an export of Canvas or of scores, late days": [
         f"{files.MOST_OF_A_TABLE // MIB} MiB", f"{files.MOST_CELLS:,} cells",
         f"{files.MOST_IN_A_CELL:,} characters",
@@ -324,7 +325,7 @@ LIMITS = {
         f"{canvas_api.MOST_OF_A_LIST // MIB} MiB", f"{canvas_api.MOST_PAGES:,} pages",
         f"{canvas_api.SECONDS:.0f} s of silence",
     ],
-    "Classroom 50's scores.json": [f"{classroom50.MOST_BYTES // MIB} MiB"],
+    "Classroom 50's scores.json": [f"{classroom50_scores.MOST_BYTES // MIB} MiB"],
     "a result of `grade --json`": [f"{json_report.MOST_BYTES // MIB} MiB"],
     "policy.toml": [f"{policies.MOST_BYTES // MIB} MiB"],
     "a gradebook": [

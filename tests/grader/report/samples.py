@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from grader.base.errors import Status
-from grader.classroom.records import Standing, State, Student
+from grader.classroom.class_records import Standing, State, Student
 from grader.report.remarks import Comment, Override
 from grader.results.points import problem_result, submission_result
 from grader.results.records import Fact, GraderInfo, Outcome, SubmissionInfo

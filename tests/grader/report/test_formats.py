@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from grader.base.errors import Status
-from grader.gradescope.harness import PLATFORMS
+from grader.platforms.harness import PLATFORMS
 from grader.report import json_report
 from grader.report.formats import FORMATS
 from grader.report.remarks import Answer, Comment, RegradeRequest
