@@ -22,7 +22,7 @@ from grader.classroom.executor import BatchEvent, Ended, Executor, Noted, Starte
 from grader.classroom.gradebook import Gradebook
 from grader.course.courses import Course
 from grader.report import json_report
-from grader.report.wording import duration
+from grader.report.shared_wording import duration
 from grader.submission.archives import MAX_ARCHIVE_BYTES
 from grader.submission.reader import SubmissionReader
 from grader.submission.submissions import Submission

@@ -25,9 +25,9 @@ from grader.classroom.spreadsheet_csv import (
     decimal,
     safe_text,
 )
-from grader.course.policies import Policy
+from grader.course.late_policy import Policy
 from grader.course.removable.canvas_rules import CanvasRules
-from grader.report.wording import half_up, number
+from grader.report.shared_wording import half_up, number
 from kit.text import one_line
 
 STUDENT, SECTION, POINTS_POSSIBLE = "Student", "Section", "    Points Possible"

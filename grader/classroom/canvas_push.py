@@ -30,7 +30,7 @@ from grader.classroom.canvas_csv import canvas_user
 from grader.classroom.class_records import Pushed, Standing, State, Student
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.spreadsheet_csv import called
-from grader.report.wording import number
+from grader.report.shared_wording import number
 from kit.text import counted, one_line
 
 SETTLES = timedelta(minutes=15)  # how long a request may wait in Canvas

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from grader.report.remarks import FinalGrade
+from grader.report.gradebook_notes import FinalGrade
 from kit.text import one_line
 
 

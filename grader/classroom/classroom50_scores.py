@@ -17,9 +17,9 @@ from grader.base import files
 from grader.base.errors import Status, UsageError
 from grader.classroom.class_records import Standing, State
 from grader.course.removable.classroom50_rules import Classroom50
-from grader.report.reported import Reported
-from grader.report.wording import clean, half_up, in_points, number, whole_parts
-from grader.results.records import SubmissionResult
+from grader.report.report_contents import Reported
+from grader.report.shared_wording import clean, half_up, in_points, number, whole_parts
+from grader.results.result_records import SubmissionResult
 from kit.text import one_line
 
 SCHEMA = "classroom50/scores/v1"

@@ -13,8 +13,8 @@ from grader.classroom import roster
 from grader.classroom.class_records import Standing, State, called
 from grader.classroom.intake.folder_items import FUTURE
 from grader.classroom.standings import Class
-from grader.course import policies
-from grader.course.policies import Policy
+from grader.course import late_policy
+from grader.course.late_policy import Policy
 from kit.text import one_line
 
 COMMA = re.compile(r"\d+,\d{1,2}", re.ASCII)
@@ -85,14 +85,14 @@ def _row(
         raise UsageError("expected a reason, in the row or with --reason")
     who = whole.find(cells.get("student", ""))
     if column == "until":
-        at = policies.when(text, what="until", zone=whole.rules.time_zone)
+        at = late_policy.when(text, what="until", zone=whole.rules.time_zone)
         return Decision(student=who, until=at, reason=why)
     try:
         # More digits after a comma could be thousands.
         points = float(text.replace(",", ".") if COMMA.fullmatch(text) else text)
     except ValueError:
         points = math.nan
-    if not 0 <= points < policies.MOST:
+    if not 0 <= points < late_policy.MOST:
         raise UsageError(f"points {one_line(text, 50)}: expected a number such as 3.5, 0 or more")
     problem = cells.get("problem", "")
     if not anyway:

@@ -21,8 +21,8 @@ from grader.sandbox.levels import Isolation
 
 # The parts of the grader that decide a score; a test compares them with what grading imports.
 DECIDES = (
-    "base/errors.py", "base/judging_time.py", "course/courses.py", "course/problems.py", "grading",
-    "results", "sandbox", "submission", "tools", "wire", "worker",
+    "base/errors.py", "base/judging_time.py", "course/courses.py", "course/problems_toml.py",
+    "grading", "results", "sandbox", "submission", "tools", "wire", "worker",
 )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from grader.classroom.class_records import Standing, Student
-from grader.course import policies
-from grader.report.wording import number
+from grader.course import late_policy
+from grader.report.shared_wording import number
 from kit.text import one_line, printable
 
 SMALL = 0.005  # points; smaller differences are not shown anywhere
@@ -45,7 +45,7 @@ def late_days_table(
     kept = {key: days for key, days in known.items() if key[1] != title}
     kept |= {(one.student.id, title): one.free_days for one in standings if one.free_days}
     rows = [[safe_text(who), safe_text(of), str(days)] for (who, of), days in sorted(kept.items())]
-    return csv_of([policies.LATE_DAYS_COLUMNS, *rows])
+    return csv_of([late_policy.LATE_DAYS_COLUMNS, *rows])
 
 
 def _unique(names: Iterable[str]) -> list[str]:

@@ -15,9 +15,9 @@ from grader.classroom.intake.folder_items import FUTURE
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts, why_it_counts
 from grader.classroom.switching_setups import Comparison, GradeChange
-from grader.course.policies import Policy
-from grader.report.remarks import Override, RegradeRequest
-from grader.report.terminal import printed
+from grader.course.late_policy import Policy
+from grader.report.gradebook_notes import Override, RegradeRequest
+from grader.report.terminal_report import printed
 from kit import handing_in
 from kit.text import counted, first, one_line
 

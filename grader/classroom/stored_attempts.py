@@ -12,7 +12,7 @@ from grader.classroom import database
 from grader.classroom.merged_students import BookPart, of_row
 from grader.report import json_report
 from grader.report.json_report import MAX_TEXT
-from grader.results.records import Ignored
+from grader.results.result_records import Ignored
 from grader.submission.submissions import Submission
 from kit import handing_in
 from kit.text import one_line

@@ -12,7 +12,7 @@ from operator import itemgetter
 from grader.classroom.class_records import Pushed, PushEvent, Student
 from grader.classroom.merged_students import BookPart, EntryChange, of_row
 from grader.classroom.stored_attempts import Attempt, Attempts, text_of
-from grader.report.remarks import Answer, Comment, Override, RegradeRequest
+from grader.report.gradebook_notes import Answer, Comment, Override, RegradeRequest
 
 NO_POINTS = -1.0  # of a comment that was sent alone
 

@@ -10,9 +10,9 @@ from grader.classroom import database
 from grader.classroom.merged_students import BookPart
 from grader.classroom.setups import Setup, StoredSetups
 from grader.report import json_report
-from grader.results.merge import merged
+from grader.results.merge_runs import merged
 from grader.results.points import submission_result
-from grader.results.records import SubmissionResult
+from grader.results.result_records import SubmissionResult
 
 POINTS = ("score", "max_score", "pending")
 

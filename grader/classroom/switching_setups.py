@@ -21,7 +21,7 @@ from grader.classroom.gradebook import Gradebook
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class
 from grader.course.courses import Course
-from grader.report.difference import changed_tests
+from grader.report.result_difference import changed_tests
 
 # The options of a command that sets a field of the setup, and the fields that no option sets.
 CHOSEN = ("seed", "isolation", "problems")

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.base.outputs import Holds, Writes
+from grader.base.output_paths import Holds, Writes
 from grader.classroom import gradebook
 from grader.commands.class_commands import Book, RulesOption, class_of
 from grader.commands.shared_options import Folder, app, argument, option
@@ -37,7 +37,7 @@ def page(
     if reports and not reports.is_dir():
         raise UsageError(f"--reports {reports}: expected the folder that `export --html` wrote")
     from grader.analysis import class_page
-    from grader.analysis.survey import Member, survey
+    from grader.analysis.class_statistics import Member, survey
 
     def link(member: Member) -> str:
         if reports is None:
@@ -68,11 +68,11 @@ def mistakes(
         top: How many mistakes and tests to show.
         draft: Write drafts of known mistakes, from failures that no known mistake explains.
     """
-    from grader.analysis import class_terminal, drafts
-    from grader.analysis.survey import survey
+    from grader.analysis import class_terminal, mistake_drafts
+    from grader.analysis.class_statistics import survey
 
     with class_of(book, course_folder, rules_file) as whole:
-        groups = drafts.groups(whole, top=top) if draft else []
+        groups = mistake_drafts.groups(whole, top=top) if draft else []
         found = None if draft else survey(whole)
     if found:
         files.say(class_terminal.mistakes(found, top=top))
@@ -86,6 +86,6 @@ def mistakes(
                 assert draft
                 files.make_folder(draft)
                 path = draft / f"{problem.id}.edits"
-                files.write(path, drafts.written(problem, of_problem).encode())
+                files.write(path, mistake_drafts.written(problem, of_problem).encode())
                 wrote.append(f"wrote {path}\n")
     files.say("".join(wrote), needed=False)

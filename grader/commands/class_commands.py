@@ -14,7 +14,7 @@ import typer
 
 from grader.base import files, interrupts, removable
 from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
-from grader.base.outputs import Writes
+from grader.base.output_paths import Writes
 from grader.classroom import (
     batches,
     gradebook,
@@ -51,13 +51,13 @@ from grader.commands.shared_options import (
     one_of,
     option,
 )
-from grader.course import courses, policies
+from grader.course import courses, late_policy
 from grader.course.courses import Course
-from grader.course.policies import Policy
-from grader.report import difference, json_report
+from grader.course.late_policy import Policy
+from grader.report import json_report, result_difference
 from grader.report.formats import FORMATS
-from grader.report.reported import Format
-from grader.report.wording import duration
+from grader.report.report_contents import Format
+from grader.report.shared_wording import duration
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 from grader.sandbox.pool import usual_jobs
@@ -125,7 +125,7 @@ def course_and_rules(
             named = shlex.quote(str(folder))
             raise UsageError(f"{book} is of another course: to run its tests, add --course {named}")
     course = courses.load(folder)
-    own = policies.load(rules_file or course.policy, needed=rules_file is not None)
+    own = late_policy.load(rules_file or course.policy, needed=rules_file is not None)
     _require_course(book, course, stored, graded)
     if (
         graded
@@ -175,7 +175,7 @@ def _require_course(
 def _described(course: Course) -> BookCourse:
     is_own = course.root == courses.load().root
     folder = "" if is_own else str(course.root.resolve())
-    return BookCourse(folder, policies.load(course.policy).title)
+    return BookCourse(folder, late_policy.load(course.policy).title)
 
 
 # --- grading --------------------------------------------------------------------------------------
@@ -396,7 +396,7 @@ def status(
     with class_of(book, course_folder, rules_file) as whole:
         if since:
             zone = whole.rules.time_zone or "UTC"
-            at = policies.when(since, what="--since", zone=zone, of_a_day=datetime.min.time())
+            at = late_policy.when(since, what="--since", zone=zone, of_a_day=datetime.min.time())
             students = whole.book.students.all(removed=True)
             lines = whole.book.decisions.since(at, students)
             files.say("".join(f"{one_line(one, 500)}\n" for one in lines), needed=False)
@@ -607,7 +607,7 @@ def diff(
         if rules_file or device != "cpu":
             raise UsageError("diff: two results take neither --policy nor --device")
         results = json_report.read(book), json_report.read(new)
-        files.say(difference.render(*results))
+        files.say(result_difference.render(*results))
         if any(result.has_grader_error for result in results):
             raise typer.Exit(3)
         return
@@ -690,7 +690,7 @@ def export(
             ids = [problem.id for problem in whole.course.problems]
             files.write(csv, spreadsheet_csv.csv_table(found, ids).encode())
         if late_days_file:
-            known = policies.late_days_in(late_days_file)
+            known = late_policy.late_days_in(late_days_file)
             table = spreadsheet_csv.late_days_table(known, whole.rules.title, found)
             files.write(late_days_file, table.encode())
         for one in EXPORTS.values():

@@ -24,9 +24,9 @@ from grader.commands.shared_options import (
     option,
     require_one_of_two,
 )
-from grader.course import policies
-from grader.report.wording import MAX_TEXT
-from grader.results.records import TestResult
+from grader.course import late_policy
+from grader.report.shared_wording import MAX_TEXT
+from grader.results.result_records import TestResult
 from kit.text import counted, one_line
 
 Reason = Annotated[str, option("--reason", "The reason, which the student's report shows.")]
@@ -128,7 +128,7 @@ def extend(
     def decided(whole: Class) -> list[Decision]:
         if rows:
             return overrides.read(rows, whole, column="until", reason=reason, anyway=True)
-        at = policies.when(until, what="--until", zone=whole.rules.time_zone)
+        at = late_policy.when(until, what="--until", zone=whole.rules.time_zone)
         who = _in_section(whole, section) if section else [whole.find(student)]
         return [Decision(student=one, until=at, reason=reason) for one in who]
 
@@ -189,7 +189,7 @@ def _require_reason(reason: str) -> None:
 
 def _require_points(points: float | None) -> None:
     """Refuse an infinite number of points."""
-    if points is not None and not points < policies.MOST:
+    if points is not None and not points < late_policy.MOST:
         raise UsageError(f"--points {points:g}: expected a number of points, such as 4.5")
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from grader.base import files
 from grader.base.errors import GraderFault, UsageError
-from grader.base.outputs import Writes
+from grader.base.output_paths import Writes
 from grader.commands import report_options
 from grader.commands.progress_line import advancing
 from grader.commands.shared_options import (
@@ -36,16 +36,16 @@ from grader.commands.shared_options import (
     one_of,
     option,
 )
-from grader.course import courses, policies
+from grader.course import courses, late_policy
 from grader.course.courses import Course
 from grader.platforms import harness
 from grader.platforms.harness import PLATFORMS
 from grader.proof import matrix_report
-from grader.proof.kinds import DECLINABLE, HOW_TO_DECLINE
-from grader.proof.matrices import Matrix
-from grader.publish import bundles, gradescope_bundle, new_course, stub_files
+from grader.proof.result_matrix import Matrix
+from grader.proof.trial_kinds import DECLINABLE, HOW_TO_DECLINE
+from grader.publish import gradescope_bundle, new_course, stub_files, student_bundle
 from grader.report import json_report
-from grader.results.merge import merged
+from grader.results.merge_runs import merged
 from grader.sandbox import gpu_turns, levels, preflight
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
@@ -87,7 +87,7 @@ def grade(
     with SubmissionReader() as reader:  # starts while the course is loaded
         course = courses.load(folder).limited(seconds=seconds, memory_mib=memory)
         problems = chosen(course, only)
-        rules = policies.load(course.policy)
+        rules = late_policy.load(course.policy)
         one_of("--device", device, "cpu", "cuda")
         level = level_named(isolation)
         read = reader.read(submission, course.accepted)
@@ -131,7 +131,7 @@ def merge(
         other: The result of `grade --device cuda --json`.
     """
     course = courses.load(folder)
-    rules = policies.load(course.policy)
+    rules = late_policy.load(course.policy)
     result = merged(
         json_report.read(one), json_report.read(other), order=[p.id for p in course.problems]
     )
@@ -305,9 +305,9 @@ def release(
     if kind == "gradescope":
         bundle = gradescope_bundle.bundle(course, wheels=wheels, index_url=index_url)
     else:
-        bundle = bundles.student(course, handout or course.handout / "build")
+        bundle = student_bundle.student(course, handout or course.handout / "build")
     # An unpacked zip is one folder for a student; a platform wants the files at the top.
-    inside = f"{bundles.FOLDER}/" if kind == "student" else ""
+    inside = f"{student_bundle.FOLDER}/" if kind == "student" else ""
     content = handing_in.zipped(
         {inside + path: one for path, one in bundle.items()}, compression=zipfile.ZIP_STORED
     )
@@ -342,7 +342,7 @@ def autograde(
     """
     course = courses.load(folder)
     where = PLATFORMS[one_of("--platform", platform, *PLATFORMS)]
-    harness.run(home, course, policies.load(course.policy), where)
+    harness.run(home, course, late_policy.load(course.policy), where)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.base import interrupts
-from grader.report.wording import duration
+from grader.report.shared_wording import duration
 
 SECONDS_BETWEEN_LINES = 60.0
 # Takes what is going on, in lines of which the first is the most important, and how many of how

@@ -11,14 +11,14 @@ import typer
 from rich.console import Console
 
 from grader.base import files
-from grader.base.outputs import Writes
+from grader.base.output_paths import Writes
 from grader.commands.shared_options import option
 from grader.course.courses import Course
-from grader.course.policies import Policy
+from grader.course.late_policy import Policy
 from grader.report.formats import FORMATS
-from grader.report.remarks import FinalGrade
-from grader.report.reported import Reported
-from grader.results.records import SubmissionResult
+from grader.report.gradebook_notes import FinalGrade
+from grader.report.report_contents import Reported
+from grader.results.result_records import SubmissionResult
 from kit import workflow_commands
 
 if TYPE_CHECKING:

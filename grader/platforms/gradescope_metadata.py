@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from grader.base.errors import GraderFault
-from grader.course.policies import Policy, kept
-from grader.report.remarks import FinalGrade
+from grader.course.late_policy import Policy, kept
+from grader.report.gradebook_notes import FinalGrade
 from kit.text import one_line
 
 MOST_BYTES = 128 * 2**20  # students can make it long: it holds their earlier results

@@ -15,15 +15,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.base import files, outputs, removable, temporary
+from grader.base import files, output_paths, removable, temporary
 from grader.base.errors import GraderFault, SubmissionRefused, UsageError
-from grader.base.outputs import Named, Writes
+from grader.base.output_paths import Named, Writes
 from grader.course import courses
 from grader.course.courses import GRADER_BYTES, Course
-from grader.course.policies import Policy
+from grader.course.late_policy import Policy
 from grader.platforms import gradescope_metadata
 from grader.report import gradescope_report, json_report
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from grader.submission.reader import SubmissionReader
 
 OURS = (
@@ -116,7 +116,7 @@ def run(home: Path | None, course: Course, rules: Policy, platform: Platform) ->
     ]
     result = Named("the result", target)
     own = [*courses.own_files(course.root), courses.PACKAGE]
-    outputs.check([(result, Writes())], [(one, False) for one in read], own)
+    output_paths.check([(result, Writes())], [(one, False) for one in read], own)
     container = container_of_this_process()
     print(f"grader: this container has {container}", file=sys.stderr)
     try:

@@ -7,9 +7,9 @@ from grader.report import (
     gradescope_report,
     json_report,
     markdown_report,
-    terminal,
+    terminal_report,
 )
-from grader.report.reported import Format, Reported
+from grader.report.report_contents import Format, Reported
 
 
 def _html(reported: Reported) -> str:
@@ -21,7 +21,7 @@ def _html(reported: Reported) -> str:
 
 # By name, which is also the name of the option. The commands list the options in this order.
 FORMATS = {
-    "terminal": Format(terminal.render),
+    "terminal": Format(terminal_report.render),
     "json": Format(json_report.render, "json", file="Write the result as JSON."),
     "html": Format(
         _html,

@@ -14,9 +14,9 @@ from grader.classroom.class_records import Student
 from grader.commands import cli
 from grader.course import courses
 from grader.report import json_report
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from grader.results.points import problem_result, submission_result
-from grader.results.records import GraderInfo, Outcome, SubmissionInfo
+from grader.results.result_records import GraderInfo, Outcome, SubmissionInfo
 from grader.submission.submissions import Submission
 from tests.grader.warm_python import python
 

@@ -50,8 +50,8 @@ from grader.base.errors import Status
 from grader.course import courses
 from grader.grading import hidden_tests
 from grader.grading.grade import grade
-from grader.report import json_report, terminal
-from grader.report.reported import Reported
+from grader.report import json_report, terminal_report
+from grader.report.report_contents import Reported
 from grader.sandbox import gpus
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
@@ -320,7 +320,7 @@ def assert_harmless(result, problem: courses.Problem, secrets: list[str]) -> Non
     for left_out in result.submission.ignored:
         texts += [left_out.path, left_out.reason]
     sections = {p.id: p.section for p in COURSE.problems}
-    everything = "\n".join([*texts, terminal.render(Reported(result, sections=sections))])
+    everything = "\n".join([*texts, terminal_report.render(Reported(result, sections=sections))])
     assert "BREACH" not in everything
     assert [secret for secret in secrets if secret in everything] == []
     assert [line for line in private_lines_of(problem.id) if line in everything] == []

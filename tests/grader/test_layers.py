@@ -51,7 +51,7 @@ def room_of(name):
 
 
 def name_of(path):
-    """Return a file's module name, such as `grader.report.pages` for grader/report/pages.py."""
+    """Return a file's module name, such as `grader.report.formats` for grader/report/formats.py."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -227,7 +227,7 @@ def test_what_has_to_start_fast_leaves_torch_and_pytest_alone():
     modules = (
         *("grader.sandbox.box", "grader.commands.cli", "grader.commands.analysis_commands"),
         *("grader.commands.removable.similar_command", "grader.submission.submissions"),
-        "grader.results.records",
+        "grader.results.result_records",
     )
     slow = "print(sorted({'torch', 'numpy', 'pytest'} & set(sys.modules)))"
     program = f"import sys, {', '.join(modules)}; {slow}"

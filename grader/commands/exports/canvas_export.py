@@ -2,7 +2,7 @@
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.base.outputs import Writes
+from grader.base.output_paths import Writes
 from grader.classroom import canvas_csv
 from grader.classroom.class_records import Standing
 from grader.classroom.standings import Class

@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.base.outputs import Writes
+from grader.base.output_paths import Writes
 from grader.classroom import classroom50_scores, gradebook
 from grader.classroom.class_records import Standing
 from grader.classroom.standings import Class
 from grader.commands.report_options import Export, Paths, reported
 from grader.course.removable.classroom50_rules import Classroom50Rules
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 
 
 def _write(whole: Class, found: list[Standing], paths: Paths) -> list[str]:

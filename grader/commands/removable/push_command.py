@@ -29,14 +29,14 @@ from grader.commands import progress_line
 from grader.commands.class_commands import Book, RulesOption, course_and_rules
 from grader.commands.report_options import reported
 from grader.commands.shared_options import Folder, app, argument, note, one_of, option
-from grader.course import policies
-from grader.course.policies import Policy
-from grader.course.problems import WEB_ADDRESS
+from grader.course import late_policy
+from grader.course.late_policy import Policy
+from grader.course.problems_toml import WEB_ADDRESS
 from grader.course.removable.canvas_rules import CanvasRules
 from grader.report import comment_report
 from grader.report.formats import FORMATS
-from grader.report.terminal import printed
-from grader.report.wording import number
+from grader.report.shared_wording import number
+from grader.report.terminal_report import printed
 from kit.text import counted, one_line
 
 
@@ -82,7 +82,7 @@ def push(
     with ExitStack() as stack:
         opened = stack.enter_context(opening(book))
         whole = Class(opened, course, rules)
-        own = (rules or policies.load(course.policy)).of(CanvasRules).canvas_url
+        own = (rules or late_policy.load(course.policy)).of(CanvasRules).canvas_url
         place = _place(assignment, whole.rules.of(CanvasRules), own)
         api = CanvasApi(place, canvas_api.read_token(token_file))
         standings = whole.standings()

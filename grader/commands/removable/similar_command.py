@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from grader.base import files
 from grader.base.errors import SubmissionRefused, UsageError
-from grader.base.limited import Readers
-from grader.base.outputs import Writes
+from grader.base.limited_reading import Readers
+from grader.base.output_paths import Writes
 from grader.classroom import gradebook
 from grader.classroom.class_records import called
 from grader.classroom.standings import Class
@@ -25,7 +25,7 @@ from kit.text import one_line
 # grader.similarity imports numpy and the libraries for pages, so only this command imports it.
 if TYPE_CHECKING:
     from grader.similarity.pairs import Index, Pair, Work
-    from grader.similarity.report import Section
+    from grader.similarity.similarity_report import Section
 
 
 KEPT = 20  # submissions whose sources stay in memory while pages are written
@@ -74,7 +74,7 @@ def similar(
         top: How many pairs to show of each comparison.
     """
     course, rules = course_and_rules(course_folder, rules_file, book)
-    from grader.similarity import pairs, report
+    from grader.similarity import pairs, similarity_report
 
     least = pairs.THRESHOLD if threshold is None else threshold
     with files.together(), ExitStack() as stack:
@@ -91,12 +91,12 @@ def similar(
         names = [one.name for one in every]
         if html:
             links = _write_pairs(html, sections, every, works, index)
-            page = report.index(
+            page = similarity_report.index(
                 sections, names, title=whole.rules.title, threshold=least, unread=unread,
                 link=links.__getitem__,
             )  # fmt: skip
             files.write(html / "index.html", page.encode("utf-8", "replace"))
-    said = report.table(sections, names, threshold=least, unread=unread)
+    said = similarity_report.table(sections, names, threshold=least, unread=unread)
     files.say(said, needed=not html)
     if html:
         files.say(f"wrote {html / 'index.html'}\n", needed=False)
@@ -154,7 +154,7 @@ def _read(every: Sequence[_Compared], jobs: int) -> tuple[list["Work"], list[str
 
 def _sections(found: Sequence["Pair"], groups: Sequence[_Cohort], top: int) -> list["Section"]:
     """The pairs of each group, of which the first `top` are shown."""
-    from grader.similarity.report import Section
+    from grader.similarity.similarity_report import Section
 
     sections, end = [], 0
     for group in groups:
@@ -172,7 +172,7 @@ def _write_pairs(
     index: "Index",
 ) -> dict["Pair", str]:
     """Write a page for each pair; return their names."""
-    from grader.similarity import pairs, report
+    from grader.similarity import pairs, similarity_report
 
     files.make_folder(folder)
     links: dict["Pair", str] = {}
@@ -181,7 +181,7 @@ def _write_pairs(
     for pair in (pair for section in sections for pair in section.pairs):
         links[pair] = f"pair-{len(links) + 1}.html"
         one, other = pair.one, pair.other
-        page = report.side_by_side(
+        page = similarity_report.side_by_side(
             pair, names, (works[one], works[other]), (sources(one), sources(other)),
             pairs.shared(index, pair),
         )  # fmt: skip

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from grader.base.errors import UsageError
-from grader.course.policies import PlatformRules, check_number
-from grader.course.problems import WEB_ADDRESS
+from grader.course.late_policy import PlatformRules, check_number
+from grader.course.problems_toml import WEB_ADDRESS
 from kit.text import one_line
 
 

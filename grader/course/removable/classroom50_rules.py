@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from grader.course.policies import PlatformRules
+from grader.course.late_policy import PlatformRules
 
 # Names on GitHub and in Classroom 50, as parts of addresses.
 Organization = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,38}\Z")]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from grader.base.errors import Status
 from grader.platforms.harness import Platform
-from grader.report.groups import entries
-from grader.report.reported import Reported
-from grader.report.wording import clean, in_points, number
+from grader.report.grouped_tests import entries
+from grader.report.report_contents import Reported
+from grader.report.shared_wording import clean, in_points, number
 
 # Separates the students' texts from the last line, so that none of them is read as formatting.
 ABOVE_THE_SCORES = "The next line is for Autolab:"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from grader.platforms.harness import Platform
-from grader.report.groups import entries
-from grader.report.reported import Reported
+from grader.report.grouped_tests import entries
+from grader.report.report_contents import Reported
 from kit.text import printable
 
 # PrairieLearn takes 1 MB. A character is at most four bytes in UTF-8.

@@ -4,10 +4,10 @@ import re
 import xml.etree.ElementTree as ET
 
 from grader.base.errors import Status
-from grader.report.remarks import Note
-from grader.report.reported import Format, Reported
-from grader.report.wording import clean, number
-from grader.results.records import ProblemResult, TestResult
+from grader.report.gradebook_notes import Note
+from grader.report.report_contents import Format, Reported
+from grader.report.shared_wording import clean, number
+from grader.results.result_records import ProblemResult, TestResult
 
 SKIPPED = (Status.DEFERRED, Status.NOT_ATTEMPTED)
 # Characters that XML 1.0 forbids, even as references.

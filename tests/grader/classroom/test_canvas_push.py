@@ -10,7 +10,7 @@ from grader.base.errors import Status, UsageError
 from grader.classroom import canvas_api, gradebook
 from grader.classroom.canvas_csv import canvas_user
 from grader.classroom.class_records import Student
-from grader.course.policies import Policy
+from grader.course.late_policy import Policy
 from tests.grader.classroom.fake_canvas import TEACHER, TOKEN, FakeCanvas, Handler, serving
 from tests.grader.in_this_process import DUE, hand_in, new_book
 

@@ -14,11 +14,11 @@ from grader.base.errors import Status, UsageError
 from grader.classroom import classroom50_scores
 from grader.classroom.class_records import Standing, State, Student
 from grader.course.removable.classroom50_rules import Classroom50
-from grader.report.reported import Reported
-from grader.report.wording import half_up, whole_parts
+from grader.report.report_contents import Reported
+from grader.report.shared_wording import half_up, whole_parts
 from grader.results.points import problem_result
-from tests.grader.report.documented import ClassroomResult, ClassroomScores
-from tests.grader.report.samples import HOSTILE, ended, every_status, hostile, result
+from tests.grader.report.documented_formats import ClassroomResult, ClassroomScores
+from tests.grader.report.sample_results import HOSTILE, ended, every_status, hostile, result
 
 WHERE = Classroom50(organization="cs336-fall", classroom="systems", assignment="primitives")
 AT = datetime(2026, 10, 1, 23, 30, 5, tzinfo=timezone(timedelta(hours=-7)))

@@ -14,10 +14,10 @@ from grader.classroom.canvas_csv import canvas, for_canvas
 from grader.classroom.class_records import Standing, State, Student
 from grader.classroom.gradescope_comparison import ScoreDifference, differences, read
 from grader.classroom.spreadsheet_csv import csv_table
-from grader.course.policies import Policy
-from grader.report.remarks import Override
+from grader.course.late_policy import Policy
+from grader.report.gradebook_notes import Override
 from tests.grader.classroom.a_class import read_csv_table
-from tests.grader.report.samples import HARMLESS, HOSTILE
+from tests.grader.report.sample_results import HARMLESS, HOSTILE
 
 AT = datetime(2025, 3, 4, 23, 59, 30, tzinfo=UTC)
 DUE = datetime(2025, 3, 2, 23, 59, 59, tzinfo=UTC)

@@ -15,11 +15,11 @@ from grader.classroom.class_records import State, Student
 from grader.classroom.setups import Setup
 from grader.classroom.standings import counts, standings
 from grader.course.courses import PACKAGE
-from grader.course.policies import Policy
+from grader.course.late_policy import Policy
 from grader.results.points import problem_result, submission_result
-from grader.results.records import Outcome
+from grader.results.result_records import Outcome
 from grader.submission.submissions import Submission
-from tests.grader.report.samples import GRADER
+from tests.grader.report.sample_results import GRADER
 from tests.grader.test_layers import imports
 
 SETUP = Setup(
@@ -471,7 +471,7 @@ def test_a_full_disk_costs_nothing_that_was_written(tmp_path, root):
 DECIDES_NOTHING = {
     *("grader", "grader.base", "grader.course", "grader.base.files", "grader.base.interrupts"),
     *("grader.base.temporary", "kit.text", "grader.base.markdown_figures", "grader.base.removable"),
-    "grader.course.policies",
+    "grader.course.late_policy",
 }
 
 

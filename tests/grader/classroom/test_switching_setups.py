@@ -21,7 +21,7 @@ from grader.classroom.standings import Class
 from grader.commands import class_commands
 from grader.course import courses
 from grader.results.points import problem_result, submission_result
-from grader.results.records import GraderInfo, Outcome
+from grader.results.result_records import GraderInfo, Outcome
 from grader.submission.submissions import read
 from tests.grader.sampling import every
 

@@ -12,8 +12,8 @@ from grader.classroom.batches import BatchProgress
 from grader.classroom.class_records import Student
 from grader.commands import class_commands
 from grader.course import courses
-from grader.course.policies import Policy
-from tests.grader.analysis.samples import class_of, failed, passed
+from grader.course.late_policy import Policy
+from tests.grader.analysis.sample_gradebooks import class_of, failed, passed
 from tests.grader.in_this_process import DUE, hand_in, of, older, result_of
 
 

@@ -19,9 +19,9 @@ from grader.base.errors import Status
 from grader.commands import grade_commands
 from grader.course import courses
 from grader.report import json_report
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from grader.results.points import problem_result, submission_result
-from grader.results.records import Outcome
+from grader.results.result_records import Outcome
 from grader.sandbox import gpus
 from tests.grader import small_courses
 from tests.grader.in_this_process import run_on

@@ -9,9 +9,9 @@ import pytest
 from grader.base.errors import Status
 from grader.classroom import database, gradebook
 from grader.classroom.class_records import Student
-from grader.course.policies import Policy
+from grader.course.late_policy import Policy
 from tests.grader.in_this_process import DUE, PROBLEM, hand_in, new_book, of, older
-from tests.grader.report.samples import HOSTILE
+from tests.grader.report.sample_results import HOSTILE
 
 DAY = timedelta(days=1)
 RULES = Policy(per_cent_a_day=10, late_days=1, deadlines={"default": DUE, "evening": DUE + DAY})

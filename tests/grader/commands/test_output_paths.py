@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 import typer
 
-from grader.base import interrupts, outputs
+from grader.base import interrupts, output_paths
 from grader.base.errors import Status, UsageError
-from grader.base.outputs import Named, Writes
+from grader.base.output_paths import Named, Writes
 from grader.classroom import setups
 from grader.commands import cli
 from grader.commands.cli import command_line
 from grader.commands.parameters import documented, parameters_of
 from grader.course.courses import load
 from grader.report import json_report
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from tests.grader.in_this_process import hand_in, new_book, of, result_of
 from tests.grader.sampling import every
 
@@ -314,7 +314,7 @@ def test_an_output_never_overwrites_an_input(call, places, tmp_path, name, outpu
         same = (read, str(read))
         words = [str(renamed) if places.get(word, word) in same else word for word in words]
         tries += [tmp_path]
-    if any(isinstance(mark, outputs.Holds) for mark in other.marks):
+    if any(isinstance(mark, output_paths.Holds) for mark in other.marks):
         return  # new files may be written into it
     before = contents(tmp_path), contents(places["COURSE"])
     for path in tries:
@@ -379,10 +379,10 @@ def test_only_a_report_may_lie_in_the_folder_of_a_submission(tmp_path, name):
     output = [(Named("--html", folder / name), Writes())]
     inputs = [(Named("SUBMISSION", folder), False)]
     if name == "report.html":
-        outputs.check(output, inputs, [])
+        output_paths.check(output, inputs, [])
     else:
         with pytest.raises(UsageError, match="is inside SUBMISSION"):
-            outputs.check(output, inputs, [])
+            output_paths.check(output, inputs, [])
 
 
 WRITTEN = {

@@ -9,7 +9,7 @@ from rich.console import Console
 from grader.classroom.batches import BatchProgress, Running
 from grader.commands import progress_line
 from grader.commands.shared_options import note
-from grader.report.wording import duration
+from grader.report.shared_wording import duration
 
 
 def test_the_time_to_go_is_an_estimate_from_what_was_done(monkeypatch):

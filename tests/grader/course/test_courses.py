@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.base.errors import CourseFault, UsageError
-from grader.course import courses, problems
+from grader.course import courses, problems_toml
 
 
 @pytest.fixture
@@ -207,11 +207,11 @@ WRONG = [
 
 
 def test_what_is_right_is_loaded():
-    listed = problems.load(RIGHT, LIMITS)
+    listed = problems_toml.load(RIGHT, LIMITS)
     assert [problem["id"] for problem in listed["problem"]] == ["linear", "autograd"]
     assert courses.load().problem("autograd").points >= 1
     assert set(LIMITS) == set(courses.Limits.__struct_fields__)
-    assert set(problems.KEYS) == set(courses.Problem.__struct_fields__)
+    assert set(problems_toml.KEYS) == set(courses.Problem.__struct_fields__)
 
 
 @pytest.mark.parametrize(
@@ -219,15 +219,15 @@ def test_what_is_right_is_loaded():
 )
 def test_what_is_wrong_is_said_with_its_line(old, new, line, said):
     assert RIGHT.count(old) == 1
-    found = problems.load(RIGHT.replace(old, new), LIMITS)
-    assert isinstance(found, problems.Wrong), found
+    found = problems_toml.load(RIGHT.replace(old, new), LIMITS)
+    assert isinstance(found, problems_toml.Wrong), found
     assert said in found.text
     assert found.line == line
 
 
 def test_a_table_that_is_a_list_is_said():
-    one = problems.load(RIGHT.replace("[limits]  #", "[[limits]]  #"), LIMITS)
-    other = problems.load(
+    one = problems_toml.load(RIGHT.replace("[limits]  #", "[[limits]]  #"), LIMITS)
+    other = problems_toml.load(
         RIGHT.replace("[[problem]]", "[problem]", 1).split("[[problem]]")[0], LIMITS
     )
     assert [w.text.split(";")[0] for w in (one, other)] == [
@@ -265,6 +265,6 @@ def test_any_value_in_any_place_is_taken_or_said(data):
     places = [i for i, line in enumerate(lines) if " = " in line and not line.endswith("[")]
     at = data.draw(st.sampled_from(places))
     lines[at] = f"{lines[at].split(' = ')[0]} = {data.draw(values)}"
-    found = problems.load("\n".join(lines), LIMITS)
-    if isinstance(found, problems.Wrong):
+    found = problems_toml.load("\n".join(lines), LIMITS)
+    if isinstance(found, problems_toml.Wrong):
         assert replace(found, line=at + 1) == found

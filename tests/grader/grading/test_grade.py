@@ -16,7 +16,7 @@ import torch
 
 from grader.course import courses
 from grader.report import json_report
-from grader.results.records import SubmissionResult
+from grader.results.result_records import SubmissionResult
 from tests.grader.processes import ran
 from tests.grader.told import told, without_seconds
 from tests.grader.warm_python import python
@@ -465,9 +465,9 @@ from grader.course import courses
 from grader.submission import submissions
 from grader.grading.grade import grade
 from grader.grading.hidden_tests import HiddenTests
-from grader.grading.plugin import Plugin
+from grader.grading.pytest_plugin import Plugin
 from grader.report import json_report
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from grader.sandbox.box import Sandbox
 from grader.sandbox.children import Child
 

@@ -17,12 +17,12 @@ import torch.utils._python_dispatch
 from grader.base.errors import Raised, StudentFault
 from grader.course import courses
 from grader.grading import mistake_matching, recorded_cases
+from grader.grading.hidden_outcomes import TestFunction
 from grader.grading.mistake_matching import Call, Case, Rehearsal, explained
-from grader.grading.outcomes import TestFunction
 from grader.grading.recorded_cases import Cases
 from grader.grading.same_answers import same
 from grader.report import json_report
-from grader.results.records import Outcome
+from grader.results.result_records import Outcome
 from grader.solutions import mistakes
 from tests.grader import test_attacks
 

@@ -30,8 +30,8 @@ from grader.classroom import (
     roster,
     spreadsheet_csv,
 )
-from grader.course import policies
-from grader.course.policies import Policy
+from grader.course import late_policy
+from grader.course.late_policy import Policy
 from grader.platforms import gradescope_metadata
 from grader.report import json_report
 from grader.submission.reader import SubmissionReader
@@ -334,7 +334,7 @@ def equal_problem_names(path):
 
 
 def policy(path):
-    return policies.load(path, needed=True)
+    return late_policy.load(path, needed=True)
 
 
 def attempt(path):
@@ -409,7 +409,7 @@ OTHERS = {
         lambda at: put(at, "a.csv", "SID,Total Score\n" + "1" * 200_000),
     ),
     "late_days_of_5000_digits": (
-        policies.late_days_in, "expected a student, an assignment and a whole number of days",
+        late_policy.late_days_in, "expected a student, an assignment and a whole number of days",
         lambda at: put(at, "a.csv", "student,assignment,days\na,b," + "9" * 5_000),
     ),
     # Files of JSON, TOML and SQLite.

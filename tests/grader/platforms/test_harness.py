@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from grader.course.policies import Policy
+from grader.course.late_policy import Policy
 from grader.platforms import gradescope_metadata
 from grader.platforms.gradescope_metadata import Metadata
 from grader.platforms.harness import Container, container_of_this_process

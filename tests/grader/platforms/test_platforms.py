@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from grader.base.errors import Status
-from grader.course.policies import Shows
+from grader.course.late_policy import Shows
 from grader.platforms.harness import PLATFORMS
 from grader.platforms.removable.autolab_platform import ABOVE_THE_SCORES
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from grader.results.points import problem_result
 from tests.grader import small_courses
-from tests.grader.report.documented import PrairieLearn
-from tests.grader.report.samples import (
+from tests.grader.report.documented_formats import PrairieLearn
+from tests.grader.report.sample_results import (
     HARMLESS,
     ended,
     every_status,

@@ -9,9 +9,9 @@ import pytest
 from grader.course import courses
 from grader.course.courses import sources_in
 from grader.grading.local_student import LocalBox
-from grader.proof import course_checks, public
-from grader.proof.kinds import Row
-from grader.proof.matrices import Matrix
+from grader.proof import course_checks, public_tests
+from grader.proof.result_matrix import Matrix
+from grader.proof.trial_kinds import Row
 from grader.publish import stub_files
 from tests.grader import small_courses
 
@@ -322,7 +322,7 @@ def test_the_first_public_test_that_a_solution_fails_is_named(course, box):
     problem = course.problem("count_words")
 
     def told(old, new):
-        return public.first_failure(course, problem, box, edited(course, old, new))
+        return public_tests.first_failure(course, problem, box, edited(course, old, new))
 
     assert told("lower", "lower") == ""
     assert told("+ 1", "+ 2").startswith("test_the_example: count_words · count_words: wrong ")
@@ -334,13 +334,13 @@ def test_a_problem_without_public_tests_tells_nothing(course, box):
     problem = course.problem("count_words")
     (course.tests / "public" / "test_count_words.py").unlink()
     wrong = edited(course, ".lower()", "")
-    assert public.first_failure(course, problem, box, wrong) == ""
+    assert public_tests.first_failure(course, problem, box, wrong) == ""
 
 
 def test_an_unreadable_public_test_is_no_success(course, box):
     problem = course.problem("count_words")
     (course.tests / "public" / "test_count_words.py").write_text("import no_such_module\n")
-    told = public.first_failure(course, problem, box, sources_in(course.reference))
+    told = public_tests.first_failure(course, problem, box, sources_in(course.reference))
     assert told.startswith("test_count_words.py: ")
 
 
@@ -367,7 +367,7 @@ def test_a_public_test_expects_only_what_the_stub_names(course, docstring, error
         f"    with expect.raises({error}, of='mean_length', when='there are no words'):\n"
         "        student.words.mean_length([])\n"
     )
-    found = list(public.unpromised(course, course.problems))
+    found = list(public_tests.unpromised(course, course.problems))
     assert [text.partition(": it ")[0] for text in found] == [f"{test}:5"] * (not is_promised)
 
 
@@ -379,14 +379,14 @@ def test_a_block_that_raises_its_own_exception_refuses_nothing(course):
         "    with expect.raises(OSError, of='count_words', when='it is raised inside'):\n"
         "        raise OSError\n"
     )
-    assert list(public.unpromised(course, course.problems)) == []
+    assert list(public_tests.unpromised(course, course.problems)) == []
 
 
 def test_the_exceptions_of_a_class_are_those_of_its_methods():
     source = "class A:\n    def f(self):\n        'Raises:\\n    ValueError, OddException: no.'\n"
     named = {"ValueError", "OddException"}
-    assert public.raised_by(source, "A") == public.raised_by(source, "A.f") == named
-    assert public.raised_by(source, "B") == set()
+    assert public_tests.raised_by(source, "A") == public_tests.raised_by(source, "A.f") == named
+    assert public_tests.raised_by(source, "B") == set()
 
 
 def row(name, told, price):
@@ -416,7 +416,7 @@ def test_no_solution_changes_the_tests_of_the_next_one(course, box):
     )
     wrong = edited(course, "sum(map(len, words)) / len(words)", "len(words.pop())")
     told = [
-        public.first_failure(course, problem, box, sources)
+        public_tests.first_failure(course, problem, box, sources)
         for sources in (wrong, sources_in(course.reference))
     ]
     assert [bool(text) for text in told] == [True, False]

@@ -3,9 +3,9 @@
 import xml.etree.ElementTree as ET
 
 from grader.report.removable import junit_format as junit_report
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from grader.results.points import problem_result
-from tests.grader.report.samples import HOSTILE, every_status, failed, hostile, result
+from tests.grader.report.sample_results import HOSTILE, every_status, failed, hostile, result
 
 COUNTS = {"name", "tests", "failures", "errors", "time"}
 # What Jenkins and Maven's surefire read: the attributes of each element, and its parts in order.

@@ -9,12 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.base.errors import Status, UsageError
-from grader.report import json_report, terminal
-from grader.report.reported import Reported
-from grader.results.merge import merged
+from grader.report import json_report, terminal_report
+from grader.report.report_contents import Reported
+from grader.results.merge_runs import merged
 from grader.results.points import MINOR, problem_result, submission_result, weights_by_harm
-from grader.results.records import Fact, Ignored, Outcome, SubmissionInfo, SubmissionResult, worst
-from tests.grader.report.samples import GRADER
+from grader.results.result_records import (
+    Fact,
+    Ignored,
+    Outcome,
+    SubmissionInfo,
+    SubmissionResult,
+    worst,
+)
+from tests.grader.report.sample_results import GRADER
 
 PASSED, FAILED, DEFERRED = Status.PASSED, Status.FAILED, Status.DEFERRED
 
@@ -411,7 +418,7 @@ def test_a_fault_of_ours_in_a_test_that_is_worth_nothing_stays_one():
     got = both(cpu, run("cuda"))
     assert statuses(got).endswith("gpu_memory passed 5")
     assert (True, True) == (cpu.has_grader_error, got.has_grader_error)
-    report = terminal.render(Reported(got, sections=dict.fromkeys(COURSE, "1.1")))
+    report = terminal_report.render(Reported(got, sections=dict.fromkeys(COURSE, "1.1")))
     assert "The grader failed: this score is not final" in report
     assert "test_logic" in report
 

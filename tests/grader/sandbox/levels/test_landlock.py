@@ -20,7 +20,7 @@ from typing import get_args
 import pytest
 
 from grader.base.errors import Crashed, Raised, SandboxUnavailable
-from grader.results.merge import WEAKEST_FIRST
+from grader.results.merge_runs import WEAKEST_FIRST
 from grader.sandbox import levels
 from grader.sandbox.levels import landlock
 from grader.worker import walls
@@ -525,7 +525,7 @@ def test_the_strongest_level_that_works_is_chosen(monkeypatch, capsys):
 
 
 def test_results_of_two_levels_merge_to_the_weaker():
-    """merge.py lists all levels, from the weakest to the strongest."""
+    """merge_runs.py lists all levels, from the weakest to the strongest."""
     assert [*reversed(WEAKEST_FIRST)] == list(get_args(levels.Isolation))
 
 
