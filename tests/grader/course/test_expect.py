@@ -216,7 +216,6 @@ def test_a_large_tensor_is_shown_by_its_shape(got):
 
 
 def test_a_list_that_holds_itself_is_cut():
-    """It has no end."""
     got = []
     got.append(got)
     assert expect.short(got) == "[" * 199 + "…"

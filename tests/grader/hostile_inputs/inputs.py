@@ -47,7 +47,6 @@ MEMORY_BYTES = 2 * 2**30
 
 
 def cell(text, **more):
-    """A code cell."""
     return {"cell_type": "code", "metadata": {}, "outputs": [], "source": text, **more}
 
 
@@ -130,7 +129,6 @@ def long_link(content):
 
 
 def put(folder, name, content):
-    """Write a text or bytes into a file, and return its path."""
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
@@ -290,12 +288,10 @@ SUBMISSIONS = {
 
 
 def filled_in(path):
-    """Fill in a gradebook that Canvas exported."""
     return canvas_table.canvas([], Policy(title="a"), exported=path.read_text())
 
 
 def opened(path):
-    """Open a gradebook for reading."""
     with database.to_read(path) as book:
         return len(book.execute("SELECT * FROM student").fetchall())
 
@@ -444,7 +440,6 @@ OTHERS = {
 
 
 def folder_of(path):
-    """Recognise the folder that this file is in."""
     return intake.recognise(path.parent)
 
 

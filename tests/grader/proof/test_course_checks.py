@@ -14,11 +14,11 @@ from grader.proof.kinds import Row
 from grader.proof.matrices import Matrix
 from grader.publish import stub_files
 from tests.grader import small_courses
+from tests.grader.conftest import changed
 
 
 @pytest.fixture
 def tiny(root, tmp_path):
-    """A copy of the example course."""
     return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "tiny")
 
 
@@ -31,16 +31,8 @@ def lists(tmp_path):
 
 
 def written(path):
-    """Make an empty file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("")
-
-
-def changed(path, old, new):
-    """Replace a text in a file, once."""
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
 
 
 LISTED = "assignment/problems.toml"
@@ -281,7 +273,7 @@ def test_a_weekly_exercise_needs_no_mistakes_and_no_reasons(grader, lists):
     for path in lists.glob("tests/hidden/*/wrong.edits"):
         path.unlink()
     hidden = lists / "tests/hidden/softmax/test_hidden.py"
-    hidden.write_text(hidden.read_text().replace("# Stays:", "#"))
+    changed(hidden, "# Stays:", "#")
     done = grader("validate", "--course", lists, "--light", "--jobs", 1)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the zip for Gradescope: as required" in done.stdout
@@ -303,7 +295,6 @@ def course(tmp_path):
 
 @pytest.fixture
 def box():
-    """The place in which solutions are run."""
     made = LocalBox()
     yield made
     made.close()
@@ -357,10 +348,7 @@ def test_an_unreadable_public_test_is_no_success(course, box):
 )
 def test_a_public_test_expects_only_what_the_stub_names(course, docstring, error, is_promised):
     """An exception that no docstring names surprises whoever wrote the function from it."""
-    path = course.reference / "words.py"
-    path.write_text(
-        path.read_text().replace("have a mean of 2.", f"have a mean of 2.\n\n    {docstring}")
-    )
+    changed(course.reference / "words.py", "mean of 2.", f"mean of 2.\n\n    {docstring}")
     test = course.tests / "public" / "test_mean_length.py"
     test.write_text(
         "from kit import expect\n\n\ndef test_no_words(student):\n"

@@ -289,7 +289,6 @@ def code(rng):
 
 
 def entry(rng, name):
-    """An entry of any kind."""
     keys = {key: f"{key}: [{name}] - +" for key in ("hint", "price") if rng.random() < 0.5}
     kind = rng.choice(("base", "source", "changes", "in a base"))
     if kind == "base":

@@ -39,15 +39,11 @@ def crossed(value, **options):
 
 
 def decoded(tree, body=b""):
-    """Decode a frame with this head and body."""
     return protocol.decode(json.dumps(tree).encode(), memoryview(bytearray(body)))
 
 
 def same(a, b):
-    """Compare values and exact types at every level.
-
-    A NaN equals a NaN, and 0.0 differs from -0.0.
-    """
+    """Compare values and exact types at every level: NaN equals NaN, and 0.0 differs from -0.0."""
     if type(a) is not type(b):
         return False
     if isinstance(a, list | tuple):
@@ -62,7 +58,6 @@ def same(a, b):
 
 
 def frame(head, body=b""):
-    """The bytes of a frame."""
     return HEADER.pack(len(head), len(body)) + head + body
 
 
@@ -96,10 +91,7 @@ PLAIN = [
 @given(plain)
 @example(PLAIN)
 def test_plain_data_crosses_unchanged(value):
-    """This includes values that JSON alone would change, and what a test sends has to be plain.
-
-    Examples are tuples, keys that are not strings, surrogates, infinities and big integers.
-    """
+    """Also what JSON alone would change: tuples, odd keys, surrogates, infinities, big integers."""
     assert same(value, crossed(value))
     assert protocol.encode(value) == protocol.encode(value, strict=True)
 
@@ -304,10 +296,7 @@ GENEROUS = [
     ("value", "plain"), GENEROUS, ids=[type(value).__name__ for value, _ in GENEROUS]
 )
 def test_a_value_of_a_related_type_crosses_as_the_plain_value_it_stands_for(value, plain):
-    """The plain value arrives with exactly its type, alone and inside containers.
-
-    The methods of a subclass are never called.
-    """
+    """With exactly its type, alone and inside containers. No method of a subclass is called."""
     assert same(plain, crossed(value))
     assert same([(plain,)], crossed([(value,)]))
 
@@ -457,7 +446,6 @@ def test_a_head_or_body_that_is_too_large_is_not_sent():
 
 @pytest.fixture
 def pair():
-    """Two connected sockets."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         yield ours, theirs
@@ -543,7 +531,6 @@ def test_a_huge_claim_is_refused_before_anything_is_allocated(pair, head, body):
 
 
 def test_a_frame_of_length_zero_is_refused(pair):
-    """An empty head is not valid JSON."""
     ours, theirs = pair
     theirs.send(HEADER.pack(0, 0))
     with pytest.raises(ProtocolError, match=r"^not a frame: JSONDecodeError$"):
