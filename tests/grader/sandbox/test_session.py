@@ -74,7 +74,7 @@ def test_a_call_returns_plain_data_and_tensors(sandbox):
     ],
 )
 def test_a_test_cannot_send_what_is_no_plain_data(inputs, where, sandbox):
-    """The student would get a changed value. The session goes on; `blame` finds whose fault it is."""
+    """Students would get a changed value. The session goes on; `blame` finds whose fault it is."""
     with session(sandbox, "def f(x):\n    return x\n") as made:
         said = rf"^a test's request cannot be sent: {where}$"
         with pytest.raises(protocol.ProtocolError, match=said):
