@@ -12,14 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.base.errors import (
-    Crashed,
-    GraderFault,
-    NotAttempted,
-    PolicyBroken,
-    Raised,
-    TimedOut,
-)
+from grader.base.errors import Crashed, GraderFault, NotAttempted, PolicyBroken, Raised, TimedOut
 from grader.grading.verdict import verdict_on
 from grader.wire.protocol import Other
 from kit import expect

@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from grader.base.errors import (
-    Crashed,
-    NotAttempted,
-    PolicyBroken,
-    Raised,
-    Status,
-    TimedOut,
-)
+from grader.base.errors import Crashed, NotAttempted, PolicyBroken, Raised, Status, TimedOut
 from grader.base.judging_time import JudgingTime
 from grader.wire import protocol
 from grader.wire.protocol import Other
