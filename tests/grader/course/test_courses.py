@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from grader.base.errors import CourseFault, UsageError
 from grader.course import courses, problems_toml
+from tests.grader.conftest import changed
 
 
 @pytest.fixture
 def tiny(root, tmp_path):
-    """A copy of the example course."""
     return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "tiny")
 
 
@@ -33,8 +33,7 @@ def test_a_course_that_names_no_packages_has_the_usual_ones(tiny):
     assert (("numpy",), False) == (course.packages, course.uses_torch)
     assert with_packages(tiny, '["numpy", "torch>=2.6"]').uses_torch
     assert not with_packages(tiny, "[]").packages
-    listed = tiny / "assignment" / "problems.toml"
-    listed.write_text(listed.read_text().replace("packages = []\n", ""))
+    changed(tiny / "assignment/problems.toml", "packages = []\n", "")
     assert courses.load(tiny).packages == ("torch", "numpy", "einops", "jaxtyping")
     assert courses.load().uses_torch
 
