@@ -357,7 +357,7 @@ OTHERS = {
         lambda at: put(at, f"{'_' * 250}.zip", "").parent,
     ),
     "export_of_a_million_values": (
-        intake.recognise, "it has more than 1,000,000 values",
+        intake.recognise, "has a, which is not in Gradescope's format",
         lambda at: put(at, "submission_metadata.yml", "a: [" + "b," * 10**6 + "]").parent,
     ),
     "student_with_a_name_of_accents": (

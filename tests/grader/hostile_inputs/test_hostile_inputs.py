@@ -311,8 +311,8 @@ LIMITS = {
     ],
     "names in a class's folder": [f"{folder_items.MAX_NAME} characters"],
     "Gradescope's export and folders": [
-        f"{folder_items.MAX_METADATA_BYTES // MIB} MiB", f"{gradescope.MAX_NODES:,} values",
-        f"{gradescope.MAX_DEPTH} levels", f"{gradescope.MAX_SUBMITTERS:,} students",
+        f"{folder_items.MAX_METADATA_BYTES // MIB} MiB", f"{gradescope.SECONDS:.0f} s of",
+        f"{gradescope.MEMORY_BYTES // 2**30} GiB", f"{gradescope.MAX_SUBMITTERS:,} students",
     ],
     "a platform's submission_metadata.json": [f"{submission_metadata.MOST_BYTES // MIB} MiB"],
     "a roster, an export of Canvas or of scores, late days": [
