@@ -128,7 +128,7 @@ class _Loader(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[mi
 def described(text: str) -> dict[str, _Exported] | Unread:
     """The submissions that the metadata describe, by the names of their folders."""
     try:
-        tree = yaml.load(text, _Loader)
+        tree = _Loader(text).get_single_data()
     except yaml.YAMLError as e:
         problem = one_line(getattr(e, "problem", None) or "it cannot be parsed", 200)
         mark = getattr(e, "problem_mark", None)
