@@ -309,7 +309,7 @@ OTHERS = {
     # A class's folder.
     "name_of_250_underscores": (names_of("{any}_{any}_{any}_{any}_{id}x.zip"), "nothing to",
         lambda at: put(at, f"{'_' * 250}.zip", "").parent),
-    "export_of_a_million_values": (intake.recognise, "it has more than 1,000,000 values",
+    "export_of_a_million_values": (intake.recognise, "has a, which is not in Gradescope's format",
         lambda at: put(at, "submission_metadata.yml", "a: [" + "b," * 10**6 + "]").parent),
     "student_with_a_name_of_accents": (intake.recognise, "1 handed in, ",
         lambda at: exported(at, "a" + ACCENTS * 10**6)),
