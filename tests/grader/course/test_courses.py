@@ -213,6 +213,14 @@ def test_what_is_right_is_loaded():
     assert set(problems_toml.KEYS) == set(courses.Problem.__struct_fields__)
 
 
+def test_a_link_leads_to_the_page_that_has_the_section():
+    """A long chapter has several pages."""
+    links = courses.load().handout_links("https://course.example/")
+    assert links["adamw"] == "https://course.example/08_optimizers.html#section-8-2"
+    assert links["lr_schedule"] == "https://course.example/08_steering.html#section-8-4"
+    assert links.keys() == courses.load().sections.keys()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "said"), WRONG, ids=[f"{line} {said[-50:]}" for *_, line, said in WRONG]
 )

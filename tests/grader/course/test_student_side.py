@@ -941,12 +941,13 @@ def test_the_next_step_has_the_address_of_its_section_and_of_these_numbers(work)
     assert "open file:" not in check(work, "storage_views").stdout
     site = work / "handout" / "site"
     site.mkdir(parents=True)
+    (site / "01_a_second_page_of_the_chapter.html").write_text('<span id="section-1-1">')
     addresses = []
     for name, at in [
         ("01_tensor_memory", "section-1-2"),
         ("calculators", "calculator-tensor?shape=3%2C+4%2C+5&view="),
     ]:
-        (site / f"{name}.html").write_text("")
+        (site / f"{name}.html").write_text(f'<span id="{at}">')
         addresses.append(f"  open {(site / name).as_uri()}.html#{at}\n")
     shown = check(work, "storage_views").stdout
     assert shown.endswith("".join(addresses))

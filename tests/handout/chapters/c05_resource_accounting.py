@@ -249,7 +249,7 @@ class Chapter(Figures):
         # NVLink's 900e9 bytes per second are both directions together, by NVIDIA's data sheet.
         seconds = quizzes.ring(wren.PARAMETERS, FP32, wren.DEVICES) / (900e9 / 2)
         self.gives(wren_full_step=whole, wren_full_hours=wren.HOURS * whole / wren.STEP_FLOPS)
-        self.gives(section_devices=13.5, wren_network_ms=1e3 * seconds)
+        self.gives(wren_network_ms=1e3 * seconds)
         self.gives(wren_network_share=100 * seconds / wren.STEP_SECONDS)
         self.gives(wren_step_s=wren.STEP_SECONDS)
 
