@@ -197,7 +197,7 @@ class Chapter(Figures):
         first, second = windows
         self.gives(windowed=x, window_length=windows.shape[1], window_step=windows.stride()[0])
         self.gives(first_window=first, second_window=second, window_elements=windows.numel())
-        self.gives(window_storage=tm.storage_elements(windows), no_offset=X.storage_offset())
+        self.gives(window_storage=tm.storage_elements(windows))
 
     def model(self) -> None:
         """Tensors of Wren."""
