@@ -108,7 +108,7 @@ class Chapter(Figures):
         assert whole == tm.tensor_bytes(logits)
         self.gives(logit_sequences=8, logit_tokens=1024, logit_vocabulary=50257)
         self.gives(logits_gb=whole / 1e9, last_logits=n("logits[:, -1]"))
-        self.gives(last_logits_mb=shown / 1e6, every_itemsize=4)
+        self.gives(last_logits_mb=shown / 1e6)
         address = torch.empty(2, device="meta").untyped_storage().data_ptr()
         assert address == torch.empty(0).untyped_storage().data_ptr()
         window = X.untyped_storage()
