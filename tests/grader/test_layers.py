@@ -29,7 +29,7 @@ FLOORS = [
     ["grader.base", "grader.wire"],
     ["grader.course", "grader.results", "grader.tools"],
     ["grader.solutions", "grader.sandbox", "grader.submission", "grader.report"],
-    ["grader.grading", "grader.publish", "grader.gradescope", "grader.similarity"],
+    ["grader.grading", "grader.publish", "grader.gradescope"],
     ["grader.proof", "grader.classroom"],
     ["grader.analysis"],
     ["grader.commands"],
@@ -226,8 +226,7 @@ def test_what_has_to_start_fast_leaves_torch_and_pytest_alone():
     """The zygote's slow imports and the grader's own imports can therefore run in parallel."""
     modules = (
         *("grader.sandbox.box", "grader.commands.cli", "grader.commands.analysis"),
-        *("grader.commands.more.similar", "grader.submission.submissions"),
-        "grader.results.records",
+        *("grader.commands.more.push", "grader.submission.submissions", "grader.results.records"),
     )
     slow = "print(sorted({'torch', 'numpy', 'pytest'} & set(sys.modules)))"
     program = f"import sys, {', '.join(modules)}; {slow}"

@@ -16,7 +16,7 @@ PARTS = {
     "prairielearn": (("gradescope/more/prairielearn.py",), "prairielearn"),
     "autolab": (("gradescope/more/autolab.py",), "autolab"),
     "ray": (("classroom/more/ray.py",), r"\bray\b"),
-    "similarity": (("similarity", "commands/more/similar.py"), r"grader\.similarity"),
+    "sources": (("commands/exports/sources.py",), "jplag|compare50"),
     "moodle": (("classroom/intake/more/moodle.py",), "moodle"),
     "canvas": (
         (

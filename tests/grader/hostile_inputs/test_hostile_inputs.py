@@ -24,7 +24,6 @@ from grader.classroom.intake.clones import COMMIT_BYTES, MEMORY_BYTES, SECONDS
 from grader.course import policies
 from grader.gradescope import submission_metadata
 from grader.report import json_report
-from grader.similarity import normal_form, pairs, report
 from grader.submission import archives, notebooks, reader, submissions
 from grader.submission.reader import SubmissionReader
 from kit import handing_in
@@ -331,18 +330,6 @@ LIMITS = {
         f"{database.MOST_BYTES // MIB} MiB", f"{database.MOST_IN_MEMORY // MIB:,} MiB"
     ],
     "sources in a gradebook": [f"{handing_in.MAX_BYTES // MIB} MiB"],
-    "`grader similar`, one file": [
-        f"{normal_form.MAX_SOURCE:,} characters", f"{limited.SECONDS:.0f} s of",
-        f"{limited.MEMORY_BYTES // 2**30} GiB", f"{pairs.MAX_FEATURES:,} different",
-    ],
-    "`grader similar`, one submission": [
-        f"{handing_in.MAX_BYTES // MIB} MiB", f"{handing_in.MAX_FILES} files",
-        f"{pairs.MAX_FEATURES_OF_ALL:,} expressions",
-    ],
-    "`grader similar`, one page": [
-        f"{report.MAX_PLACES} pairs", f"{report.MAX_LINES:,} lines",
-        f"{report.MAX_LINES_OF_PAGE:,} lines", f"{report.MAX_WIDTH} characters",
-    ],
     "`grader mistakes --draft`": [
         f"{drafts.MAX_SOURCE:,} bytes", f"{drafts.MAX_PROGRAM:,} characters",
         f"{limited.SECONDS:.0f} s of", f"{limited.MEMORY_BYTES // 2**30} GiB",
