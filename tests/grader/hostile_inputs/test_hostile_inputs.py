@@ -96,7 +96,7 @@ def test_a_reader_that_was_killed_reads_the_next_submission(tmp_path):
     hand_in(tmp_path, "ada", LISTS)
     with SubmissionReader() as one:
         assert one.read(tmp_path / "ada.zip").sources
-        one._idle[0].process.kill()
+        one._process.process.kill()
         with pytest.raises(GraderFault, match=r"ended the process that read it \(SIGKILL\)$"):
             one.read(tmp_path / "ada.zip")
         assert one.read(tmp_path / "ada.zip") == submissions.read(tmp_path / "ada.zip")
@@ -163,7 +163,7 @@ def test_limits_of_the_reader_are_lowered_only(tmp_path):
 def test_the_reader_leaves_no_process():
     """Its end ends the server, also after an exception."""
     with suppress(KeyboardInterrupt), SubmissionReader() as one:
-        number = one._idle[0].process.pid
+        number = one._process.process.pid
         raise KeyboardInterrupt
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
