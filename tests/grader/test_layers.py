@@ -29,7 +29,7 @@ FLOORS = [
     ["grader.base", "grader.wire"],
     ["grader.course", "grader.results", "grader.tools"],
     ["grader.solutions", "grader.sandbox", "grader.submission", "grader.report"],
-    ["grader.grading", "grader.publish", "grader.platforms", "grader.similarity"],
+    ["grader.grading", "grader.publish", "grader.platforms"],
     ["grader.proof", "grader.classroom"],
     ["grader.analysis"],
     ["grader.commands"],
@@ -217,7 +217,7 @@ def test_what_has_to_start_fast_leaves_torch_and_pytest_alone():
     """The zygote's slow imports and the grader's own imports can therefore run in parallel."""
     modules = (
         *("grader.sandbox.box", "grader.commands.cli", "grader.commands.analysis_commands"),
-        *("grader.commands.removable.similar_command", "grader.submission.submissions"),
+        *("grader.commands.removable.push_command", "grader.submission.submissions"),
         "grader.results.result_records",
     )
     slow = "print(sorted({'torch', 'numpy', 'pytest'} & set(sys.modules)))"
