@@ -21,7 +21,7 @@ from grader.course import courses
 from grader.course.courses import GRADER_BYTES, Course
 from grader.course.policies import Policy
 from grader.gradescope import submission_metadata
-from grader.gradescope.platforms import Platform
+from grader.gradescope.more import Platform
 from grader.report import gradescope_report, json_report
 from grader.report.reported import Reported
 from grader.submission.reader import SubmissionReader

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from grader.base.errors import Status
-from grader.gradescope.platforms import Platform
+from grader.gradescope.more import Platform
 from grader.report.groups import entries
 from grader.report.reported import Reported
 from grader.report.wording import clean, in_points, number

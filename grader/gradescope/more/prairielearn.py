@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from grader.gradescope.platforms import Platform
+from grader.gradescope.more import Platform
 from grader.report.groups import entries
 from grader.report.reported import Reported
 from kit.text import printable
