@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 
-from kit.progress import submit
-from kit.progress.outcomes import SITES
+from kit.student_command import submit
+from kit.student_command.public_outcomes import SITES
 from kit.text import counted, print_anywhere
 
 KEPT = ".bets.json"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
-from kit.loaded import is_array, is_scalar, is_tensor
+from kit.loaded_libraries import is_array, is_scalar, is_tensor
 from kit.text import labelled, pointer
 
 if TYPE_CHECKING:

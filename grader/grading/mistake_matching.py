@@ -28,7 +28,7 @@ from grader.course.courses import Course, Problem
 from grader.grading import free_memory, local_student
 from grader.grading.same_answers import elements, has_numbers, same
 from grader.grading.undo_settings import restored, silenced
-from grader.sandbox.replies import Probe
+from grader.sandbox.reply_checks import Probe
 from grader.solutions import mistakes
 from grader.solutions.mistakes import Mistake
 from kit.student import keeping_generators

@@ -38,7 +38,7 @@ from grader.results.points import HARM, weights_by_harm
 from grader.results.result_records import SubmissionResult
 from grader.sandbox import gpu_turns, levels
 from grader.sandbox.gpus import Gpu
-from grader.sandbox.pool import Pool, close_at_end, own_course, own_sandbox
+from grader.sandbox.process_pool import Pool, close_at_end, own_course, own_sandbox
 from grader.sandbox.session import Session
 from grader.solutions import fragments, mistakes
 from grader.solutions.fragments import Solution

@@ -53,7 +53,7 @@ from grader.grading.grade import grade
 from grader.report import json_report, terminal_report
 from grader.report.report_contents import Reported
 from grader.sandbox import gpus
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from grader.submission import submissions
 from grader.submission.submissions import Submission

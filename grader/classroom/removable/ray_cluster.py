@@ -37,8 +37,8 @@ from grader.classroom.setups import Setup
 from grader.course import courses
 from grader.course.courses import GRADER_BYTES, Course
 from grader.sandbox import gpus
-from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import Isolation
+from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
 from kit.text import one_line
 

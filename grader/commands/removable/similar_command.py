@@ -19,7 +19,7 @@ from grader.commands.class_commands import Book, Jobs, RulesOption, course_and_r
 from grader.commands.progress_line import advancing
 from grader.commands.shared_options import Folder, app, option
 from grader.course.courses import Course
-from grader.sandbox.pool import usual_jobs
+from grader.sandbox.process_pool import usual_jobs
 from kit.text import one_line
 
 # grader.similarity imports numpy and the libraries for pages, so only this command imports it.

@@ -35,7 +35,7 @@ class Order(Plan):
 
     folder: Path  # what `Level.new_folder` made
     control_fd: int  # the worker's end of its socket
-    user: int  # the result of `visible.unused_user`
+    user: int  # the result of `visible_files.unused_user`
     output: IO[bytes]  # where the worker prints
 
     def boot(

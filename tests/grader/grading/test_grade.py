@@ -468,8 +468,8 @@ from grader.grading.hidden_tests import HiddenTests
 from grader.grading.pytest_plugin import Plugin
 from grader.report import json_report
 from grader.report.report_contents import Reported
-from grader.sandbox.box import Sandbox
-from grader.sandbox.children import Child
+from grader.sandbox.sandbox import Sandbox
+from grader.sandbox.child_process import Child
 
 root, work, out = map(Path, sys.argv[1:])
 course = courses.load(root)

@@ -17,7 +17,7 @@ from grader.grading.undo_settings import restored
 from grader.report import json_report
 from grader.report.report_contents import Reported
 from grader.sandbox import levels
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from grader.solutions import mistakes
 from grader.submission.submissions import Submission

@@ -78,7 +78,7 @@ def test_the_bundle_holds_what_a_student_needs_and_nothing_else(bundle):
     assert needed <= set(bundle)
     others = r"(tests/probes/\w+\.py|handout/.+|flight/\w+\.py)$"
     assert [path for path in set(bundle) - needed if not re.match(others, path)] == []
-    assert "flight/command.py" in bundle
+    assert "flight/fly_command.py" in bundle
 
 
 def test_the_bundle_has_the_built_handout(bundle):
@@ -212,7 +212,11 @@ def test_every_module_that_the_handout_is_built_with_is_in_its_hash(root):
     hashed = set(COURSE.handout_sources())
     packages = {"handout", "handout/site", "grader", "grader/solutions/reference"}
     assert {f"{name}/__init__.py" for name in packages} <= hashed
-    assert {"kit/stand_in.py", "grader/solutions/reference/gpu.py", "handout/site/svg.py"} <= hashed
+    assert {
+        "kit/gpu_stand_in.py",
+        "grader/solutions/reference/gpu.py",
+        "handout/site/svg.py",
+    } <= hashed
     assert found - hashed == set()
 
 
