@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from kit import student_command
-from kit.text import ticking
+from kit.safe_text import ticking
 
 COMMANDS = {
     "fly": "train a small model made of your modules (and of given ones for the rest)",

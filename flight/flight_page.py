@@ -10,7 +10,7 @@ from urllib.parse import quote
 from flight.flying import Record, last_loss
 from flight.parts import OF_PROBLEM
 from flight.prediction import PARAMETERS, SECONDS
-from kit.text import PLOT_WIDTH, plot, printable
+from kit.safe_text import PLOT_WIDTH, plot, printable
 
 RIGHT = "text-anchor='end'"
 

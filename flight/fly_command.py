@@ -17,8 +17,8 @@ from flight import flight_page, flying, parts, training_text
 from flight.bets import IN_A_TERMINAL, can_ask, number_in
 from flight.model import SIZES
 from flight.prediction import LINES, SECONDS, Machine, Row, predicted, table
+from kit.safe_text import message_of, print_anywhere, printable, ticking
 from kit.student_command import check, last_time, read_course, submit
-from kit.text import message_of, print_anywhere, printable, ticking
 
 FOLDER = "flights"
 

@@ -16,7 +16,7 @@ import torch
 from flight import given_parts, prediction, training_text
 from flight.model import SIZES, Chick, Size, write
 from flight.parts import Parts
-from kit.text import counted, printable, ticking
+from kit.safe_text import counted, printable, ticking
 
 LOOK_SECONDS = 0.1
 SEED = 0  # of weights and batches

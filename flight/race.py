@@ -28,8 +28,8 @@ from flight.flying import Live
 from flight.model import Chick, Size
 from flight.prediction import activation_bytes
 from kit.handing_in import ENTRY
+from kit.safe_text import counted, one_line, print_anywhere, ticking
 from kit.student_command import read_course, submit
-from kit.text import counted, one_line, print_anywhere, ticking
 
 BUDGET = 10**13  # FLOPs, which take two cores some minutes
 # Bytes of weights, gradients, moments and what is kept for a backward pass; at its peak, a step

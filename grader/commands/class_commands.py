@@ -61,7 +61,7 @@ from grader.report.shared_wording import duration
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 from grader.sandbox.process_pool import usual_jobs
-from kit.text import counted, first, one_line
+from kit.safe_text import counted, first, one_line
 
 SHOWN = 9  # the most students that a message names
 Book = Annotated[Path, argument("GRADEBOOK", "The gradebook that `grader batch` wrote.")]

@@ -21,7 +21,7 @@ from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.base import files, interrupts, removable
 from grader.base.errors import EndsCommand, MachineFault
 from grader.wire import speed_shortcuts
-from kit.text import end_of_line, one_line, printable
+from kit.safe_text import end_of_line, one_line, printable
 
 if TYPE_CHECKING:
     from grader.commands.app import App

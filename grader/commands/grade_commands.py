@@ -53,7 +53,7 @@ from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from grader.submission.reader import SubmissionReader
 from kit import handing_in
-from kit.text import counted, one_line
+from kit.safe_text import counted, one_line
 
 # grader.grading and grader.proof.validate import torch, which takes seconds; html_report imports
 # the HTML libraries. So each is imported inside the functions that need it.

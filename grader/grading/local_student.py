@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from grader.base import temporary
+from grader.base import temporary_folders
 from grader.base.errors import NotAttempted, Raised, StudentFault, TimedOut
 from grader.base.judging_time import ending_after
 from grader.course.courses import Limits
@@ -40,7 +40,7 @@ class LocalBox:
     gpu_works = False
 
     def __init__(self) -> None:
-        self._folder = temporary.TemporaryFolder()
+        self._folder = temporary_folders.TemporaryFolder()
         self._sources: dict[str, bytes] | None = None
         self.scratch = Path(self._folder.name, "scratch")
 

@@ -15,7 +15,7 @@ from grader.course.courses import Limits
 from grader.sandbox.sandbox import Sandbox
 from grader.wire import protocol
 from grader.wire.zygote_messages import Ending
-from kit.text import printable
+from kit.safe_text import printable
 
 PIECE = 65536
 # How much a socket holds, if the system allows so much, before its writer has to wait.

@@ -11,7 +11,7 @@ from grader.course.courses import Limits
 from grader.sandbox import timeout_and_crash
 from grader.sandbox.gpus import Gpu
 from grader.wire.protocol import Other
-from kit.text import printable
+from kit.safe_text import printable
 
 Probe = Callable[..., Any]
 Check = Callable[[Any], bool]

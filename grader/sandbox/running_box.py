@@ -19,7 +19,7 @@ from grader.base.errors import CourseFault, GraderFault, SandboxUnavailable
 from grader.sandbox import visible_files
 from grader.sandbox.levels import Level
 from grader.sandbox.levels.level import Order, Plan, nothing
-from kit.text import printable
+from kit.safe_text import printable
 
 START_SECONDS = 120.0
 END_SECONDS = 15.0

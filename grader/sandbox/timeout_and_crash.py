@@ -20,7 +20,7 @@ from grader.base.errors import (
 from grader.course.courses import Limits
 from grader.sandbox.gpus import Gpu
 from grader.wire.zygote_messages import MAX_FILES, Ending
-from kit.text import message_of, printable, slow_import
+from kit.safe_text import message_of, printable, slow_import
 
 
 def asleep(tracebacks: str) -> TimedOut:

@@ -13,7 +13,7 @@ from grader.base.errors import SubmissionRefused, UsageError
 from grader.base.limited_reading import Readers, Unread
 from grader.submission.archives import DAMAGED, entries
 from kit.handing_in import MAX_BYTES
-from kit.text import one_line
+from kit.safe_text import one_line
 
 ARCHIVES = (".zip", ".tar.gz", ".tgz")
 # Folders of other people's code, and of none.

@@ -14,7 +14,7 @@ from rich.text import Text
 from grader.report import html_pages
 from grader.report.terminal_report import printed
 from grader.similarity.pairs import Pair, Work
-from kit.text import counted, one_line
+from kit.safe_text import counted, one_line
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_LINES = 1_000  # of one definition

@@ -24,7 +24,7 @@ if sys.version_info < kit.OLDEST_PYTHON:  # checked before importing a module th
 
 import tomllib
 
-from kit.text import print_anywhere
+from kit.safe_text import print_anywhere
 
 SWITCHES = {  # of `check`
     "all": "show every failure and not only the first; each test has the grader's time limit",

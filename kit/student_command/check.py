@@ -23,6 +23,7 @@ from typing import Any, TextIO
 
 import kit
 from kit import handing_in
+from kit.safe_text import counted, labelled, printable
 from kit.student_command import last_time, progress_markdown, submit
 from kit.student_command.last_time import Files
 from kit.student_command.public_outcomes import (
@@ -35,7 +36,6 @@ from kit.student_command.public_outcomes import (
     problem_of,
     told,
 )
-from kit.text import counted, labelled, printable
 from kit.workflow_commands import annotations
 
 BAR = 16

@@ -23,7 +23,7 @@ from typing import Any
 import kit
 from kit import forbidden_in_source, handing_in, name_of
 from kit.forbidden_in_source import SETTINGS, Module, dotted, never_holds
-from kit.text import printable
+from kit.safe_text import printable
 
 # What newer versions of Python brought, as far as students may meet it.
 NEWER = {

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from kit.expect import Mismatch
 from kit.loaded_libraries import is_array, is_tensor
-from kit.text import plot
+from kit.safe_text import plot
 
 MOST, WIDEST = 64, 12  # entries of a picture, and of a row
 SIZES = re.compile(r"\[(\d+(?:, \d+)*)\]")

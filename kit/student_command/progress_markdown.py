@@ -6,8 +6,8 @@ that this text cannot close.
 
 import re
 
+from kit.safe_text import printable
 from kit.student_command.public_outcomes import RunOutcome
-from kit.text import printable
 
 ADVISORY = (
     "**Advisory:** only the public tests. "

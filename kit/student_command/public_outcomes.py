@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kit import handing_in
-from kit.text import first, labelled, pointer
+from kit.safe_text import first, labelled, pointer
 from kit.workflow_commands import Annotation
 
 # A file and perhaps a line, as in "assignment/linear.py:12 in Linear.forward".

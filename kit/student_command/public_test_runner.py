@@ -38,12 +38,12 @@ gc.set_threshold(100_000)  # importing torch creates many objects and hardly any
 import pytest  # noqa: E402
 
 from kit import expect  # noqa: E402
+from kit.safe_text import message_of, printable, slow_import, worth_a_look  # noqa: E402
 from kit.student import StudentPackage, from_cause  # noqa: E402
 from kit.student_command import mismatch_pictures  # noqa: E402
 from kit.student_command.hand_in_warnings import foreseen_under  # noqa: E402
 from kit.student_command.public_outcomes import problem_of, told  # noqa: E402
 from kit.student_command.submit import parse_error_of  # noqa: E402
-from kit.text import message_of, printable, slow_import, worth_a_look  # noqa: E402
 
 LOOK_SECONDS = 0.25
 SLOW_SECONDS = 2.0  # after which a test that is still running is told once a second

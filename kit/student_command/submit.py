@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 from kit import handing_in
 from kit.forbidden_in_source import UNFINISHED, unfinished_merge
 from kit.handing_in import Accepted
+from kit.safe_text import counted, printable
 from kit.student_command.hand_in_warnings import Foreseen, foreseen
-from kit.text import counted, printable
 
 LONGEST_SHOWN = 80  # characters of a line that is not Python
 

@@ -9,7 +9,7 @@ import pytest
 from bs4 import BeautifulSoup, SoupStrainer
 
 from grader.course import courses
-from grader.publish import leaks
+from grader.publish import secret_leaks
 from handout.site import agreement, calculator_formulas, stub_page
 from tests.handout.page_figures import CODE
 
@@ -117,14 +117,16 @@ def test_no_line_of_a_solution_is_on_a_page(site):
 
     Spaces and quotes are ignored.
     """
-    secret = {code: where for code, where in leaks.secrets(COURSE).items() if len(code) >= LONG}
+    secret = {
+        code: where for code, where in secret_leaks.secrets(COURSE).items() if len(code) >= LONG
+    }
     files = {}
     for path in [*site.glob("*.html"), *site.rglob("*.js"), *site.rglob("*.ipynb")]:
         text = path.read_text(encoding="utf-8")
         code = BeautifulSoup(text, "html.parser", parse_only=SoupStrainer(["pre", "code"]))
         pieces = [piece.get_text() for piece in code]
         files |= {path.name: text.encode(), f"{path.name}: code": "\n".join(pieces).encode()}
-    assert leaks.leaks(files, secret) == []
+    assert secret_leaks.leaks(files, secret) == []
     assert sum(content.count(b"\n") for content in files.values()) > 10_000
 
 

@@ -40,7 +40,7 @@ from grader.sandbox import gpus
 from grader.sandbox.levels import Isolation
 from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
-from kit.text import one_line
+from kit.safe_text import one_line
 
 MIB = 2**20
 LOOK_SECONDS = 2.0  # how often the list of nodes is read

@@ -20,7 +20,7 @@ from grader.commands.progress_line import advancing
 from grader.commands.shared_options import Folder, app, option
 from grader.course.courses import Course
 from grader.sandbox.process_pool import usual_jobs
-from kit.text import one_line
+from kit.safe_text import one_line
 
 # grader.similarity imports numpy and the libraries for pages, so only this command imports it.
 if TYPE_CHECKING:

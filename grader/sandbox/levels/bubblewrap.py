@@ -39,7 +39,7 @@ from grader.sandbox import seccomp, visible_files
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding
 from grader.tools.tool import Tool
-from kit.text import printable
+from kit.safe_text import printable
 
 PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
     "/python", "/site", "/runtime", "/course", "/tmp", "/driver",

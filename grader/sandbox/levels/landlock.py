@@ -35,7 +35,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from grader.base import temporary
+from grader.base import temporary_folders
 from grader.base.errors import SandboxUnavailable
 from grader.sandbox import ioctls, seccomp, visible_files
 from grader.sandbox.gpus import Gpu
@@ -116,7 +116,7 @@ class LandlockLevel(Level):
             return f"the kernel has {has}, and version {NEEDED_VERSION} is needed (Linux 5.19)"
         return None
 
-    def new_folder(self) -> temporary.TemporaryFolder:
+    def new_folder(self) -> temporary_folders.TemporaryFolder:
         """Create a folder that any user may pass through and run programs from, but not list.
 
         Raises:
@@ -130,7 +130,7 @@ class LandlockLevel(Level):
                 f"{LEAST_FREE // 2**20} MiB of free space, or other users may not pass through it "
                 "or may not run programs from it; name another folder in TMPDIR"
             )
-        made = temporary.TemporaryFolder(usable[0])
+        made = temporary_folders.TemporaryFolder(usable[0])
         os.chmod(made.name, 0o711)
         return made
 
@@ -180,7 +180,7 @@ class LandlockLevel(Level):
 
     def empty(self, folder: Path) -> None:
         """Empty the folder of a box, however deep the student's code has nested folders in it."""
-        temporary.empty(folder)
+        temporary_folders.empty(folder)
 
 
 def command(order: Order, *, filter_fd: int) -> list[str]:

@@ -17,8 +17,8 @@ import torch
 from grader.course import courses
 from grader.report import json_report
 from grader.results.result_records import SubmissionResult
+from tests.grader.compared_results import told, without_seconds
 from tests.grader.processes import ran
-from tests.grader.told import told, without_seconds
 from tests.grader.warm_python import python
 
 pytestmark = [

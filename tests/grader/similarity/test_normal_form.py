@@ -8,7 +8,7 @@ import pytest
 
 from grader.similarity import pairs
 from grader.similarity.normal_form import MAX_SOURCE, Definition, read
-from tests.grader.similarity.copies import SEEN_THROUGH, authors, disguised
+from tests.grader.similarity.disguised_copies import SEEN_THROUGH, authors, disguised
 
 # Two ways to write the same, which have the same features.
 SAME = {

@@ -13,7 +13,7 @@ from kit.handing_in import zipped
 from tests.grader.analysis.sample_gradebooks import class_of, passed
 from tests.grader.report.sample_results import HOSTILE
 from tests.grader.sampling import every
-from tests.grader.similarity.copies import COURSE, authors, disguised
+from tests.grader.similarity.disguised_copies import COURSE, authors, disguised
 from tests.handout.browsing import serious
 
 TESTS = {"linear": [passed("a")], "adamw": [passed("b")]}

@@ -7,7 +7,7 @@ import pytest
 
 from grader.base.errors import CourseFault
 from grader.course import courses
-from grader.solutions import fragments, mistakes
+from grader.solutions import fragments, known_mistakes
 from grader.solutions.fragments import Fragment, lines_of
 
 COURSE = courses.load()
@@ -140,11 +140,15 @@ def test_what_a_program_reaches():
 
 ALL = [
     *fragments.load(COURSE.hidden),
-    *(base for problem in COURSE.problems for base in mistakes.bases(COURSE.hidden, problem.id)),
+    *(
+        base
+        for problem in COURSE.problems
+        for base in known_mistakes.bases(COURSE.hidden, problem.id)
+    ),
     *(
         mistake
         for problem in COURSE.problems
-        for mistake in mistakes.load(COURSE.hidden, problem.id)
+        for mistake in known_mistakes.load(COURSE.hidden, problem.id)
     ),
 ]
 

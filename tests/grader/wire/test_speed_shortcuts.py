@@ -8,11 +8,11 @@ import pytest
 
 from grader.course import courses
 from grader.course.courses import sources_in
-from grader.solutions import mistakes
+from grader.solutions import known_mistakes
 from grader.wire import speed_shortcuts
 from kit.handing_in import zipped
+from tests.grader.compared_results import without_seconds
 from tests.grader.processes import ran
-from tests.grader.told import without_seconds
 
 COURSE = courses.load()
 
@@ -41,7 +41,7 @@ def submission(tmp_path_factory):
     del sources["assignment/precision.py"]
     sources["assignment/einops_reshaping.py"] += b"\n    (\n"
     for problem in map(COURSE.problem, ("lr_schedule", "checkpoint")):
-        wrong = mistakes.load(COURSE.hidden, problem.id)[0]
+        wrong = known_mistakes.load(COURSE.hidden, problem.id)[0]
         sources[problem.path] = wrong.applied_to(sources[problem.path].decode()).encode()
     stubs = sources_in(COURSE.assignment)
     sources["assignment/optimizers.py"] = stubs["assignment/optimizers.py"]

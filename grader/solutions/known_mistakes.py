@@ -1,7 +1,7 @@
 """Known mistakes: for each, a description and the one difference that makes the program wrong.
 
-A problem's mistakes are in tests/hidden/<problem>/wrong.edits; edits.py describes the format. The
-`-` lines of an edit occur exactly once in the program, and the `+` lines replace them. Both are
+A problem's mistakes are in tests/hidden/<problem>/wrong.edits; wrong_edits.py describes the format.
+The `-` lines of an edit occur exactly once in the program, and the `+` lines replace them. Both are
 written at the left margin: all lines except the first get the indentation of the program's line in
 which the first begins. Or both are pasted with the indentation that they have in the program.
 
@@ -23,9 +23,9 @@ from pathlib import Path
 
 from grader.base.errors import CourseFault
 from grader.course import courses
-from grader.solutions import edits
-from grader.solutions.edits import BadLine, Change, Edit
+from grader.solutions import wrong_edits
 from grader.solutions.fragments import Fragment, Solution, devices_of, replaced
+from grader.solutions.wrong_edits import BadLine, Change, Edit
 
 FILE = "wrong.edits"  # in the folder of a problem
 SHOWN = 60  # characters of a quoted text in an error
@@ -200,7 +200,7 @@ def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:
         return [], []
     found: list[Edit] = []
     wrong: list[BadLine] = []
-    for entry in edits.entries(courses.text_of(path)):
+    for entry in wrong_edits.entries(courses.text_of(path)):
         if isinstance(entry, BadLine):
             wrong.append(entry)
         else:

@@ -7,9 +7,9 @@ import pytest
 
 from grader.base.errors import CourseFault
 from grader.course import courses
-from grader.solutions import mistakes
-from grader.solutions.edits import BadLine, Change, Edit, entries, written
-from grader.solutions.mistakes import Mistake, changed
+from grader.solutions import known_mistakes
+from grader.solutions.known_mistakes import Mistake, changed
+from grader.solutions.wrong_edits import BadLine, Change, Edit, entries, written
 
 COURSE = courses.load()
 
@@ -68,7 +68,7 @@ def read(tmp_path, text):
     path = tmp_path / "p" / "wrong.edits"
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
-    return mistakes.load(tmp_path, "p")
+    return known_mistakes.load(tmp_path, "p")
 
 
 def programs(tmp_path):
@@ -142,7 +142,11 @@ def test_changes_are_made_in_the_program_as_it_was():
 )
 def test_a_text_that_is_not_there_once_is_told(old, times):
     """The text has to occur exactly once, with the same relative indentation."""
-    more = re.escape(f"; {mistakes.AT_THE_MARGIN}; {mistakes.APART}") if "\n" in old else ""
+    more = (
+        re.escape(f"; {known_mistakes.AT_THE_MARGIN}; {known_mistakes.APART}")
+        if "\n" in old
+        else ""
+    )
     words = rf"^expected the `-` lines exactly once, got `.*` {times} times{more}$"
     with pytest.raises(ValueError, match=words):
         changed(REFERENCE, (Change(old, ""),))
@@ -195,14 +199,14 @@ def test_a_mistake_says_what_it_is(tmp_path):
 
 def test_bases_are_programs_of_their_own(tmp_path):
     read(tmp_path, FILE)
-    (base,) = mistakes.bases(tmp_path, "p")
+    (base,) = known_mistakes.bases(tmp_path, "p")
     assert "base plain" == base.name
     assert "def first(x):\n    return x\n\n" in base.applied_to(REFERENCE)
 
 
 def test_a_problem_without_a_file_has_no_mistakes(tmp_path):
     """A new problem may not have a file of mistakes yet."""
-    assert ([], []) == (mistakes.load(tmp_path, "p"), mistakes.bases(tmp_path, "p"))
+    assert ([], []) == (known_mistakes.load(tmp_path, "p"), known_mistakes.bases(tmp_path, "p"))
 
 
 @pytest.mark.parametrize(

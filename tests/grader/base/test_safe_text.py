@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.text import UNSAFE, message_of, printable
+from kit.safe_text import UNSAFE, message_of, printable
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from grader.base import temporary
+from grader.base import temporary_folders
 from tests.grader.ordinary_user import USER
 
 HOLDS = """
 import sys
-from grader.base.temporary import TemporaryFolder
+from grader.base.temporary_folders import TemporaryFolder
 folder = TemporaryFolder()
 open(folder.name + "/x", "w").close()
 print(folder.name, flush=True)
@@ -34,7 +34,7 @@ def place(tmp_path, monkeypatch):
     """A folder for temporary files, in which nobody has looked for what is left."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(temporary, "_looked", set())
+    monkeypatch.setattr(temporary_folders, "_looked", set())
     return tmp_path
 
 
@@ -55,7 +55,7 @@ def test_the_next_grader_removes_what_a_killed_one_left_and_nothing_else(place):
         other.mkdir()
     (place / "grader-tmp-abcdefgh").symlink_to(others[0])
     assert (left / "x").exists()
-    with temporary.TemporaryFolder() as mine:
+    with temporary_folders.TemporaryFolder() as mine:
         assert Path(mine).parent == place
         assert {Path(mine), used} < {*place.iterdir()}
         assert not left.exists()
@@ -70,7 +70,7 @@ def test_deep_folders_are_removed(place):
         outer, deep = deep, os.open(name, os.O_RDONLY, dir_fd=deep)
         os.close(outer)
     os.close(deep)
-    temporary.remove_left(str(place))
+    temporary_folders.remove_left(str(place))
     assert list(place.iterdir()) == []
 
 
@@ -79,7 +79,7 @@ def test_another_users_folder_is_left_alone(place):
     folder = place / "grader-tmp-abcdefgh"
     folder.mkdir()
     os.chown(folder, int(USER), int(USER))
-    temporary.remove_left(str(place))
+    temporary_folders.remove_left(str(place))
     assert folder.exists()
 
 
@@ -98,6 +98,6 @@ def test_a_file_system_without_locks_keeps_everything(place, monkeypatch):
 
     monkeypatch.setattr("fcntl.flock", none)
     (place / "grader-tmp-abcdefgh").mkdir()
-    with temporary.TemporaryFolder() as mine:
-        temporary.remove_left(str(place))
+    with temporary_folders.TemporaryFolder() as mine:
+        temporary_folders.remove_left(str(place))
         assert {path.name for path in place.iterdir()} == {"grader-tmp-abcdefgh", Path(mine).name}

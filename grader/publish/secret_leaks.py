@@ -19,7 +19,7 @@ from typing import Any
 from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.course.courses import Course, Problem
-from grader.solutions import mistakes
+from grader.solutions import known_mistakes
 from grader.solutions.fragments import MARK, lines_of
 
 # Squeezed statements with fewer characters (`return loss`, `else:`) occur in every program, and so
@@ -92,7 +92,7 @@ def _of_mistakes(course: Course, problem: Problem) -> Iterator[tuple[str, str]]:
     """The statements that mistakes add, and the mistakes' descriptions, each with its name."""
     reference = course.reference_of(problem)
     given = _of(reference)
-    for mistake in mistakes.load(course.hidden, problem.id):
+    for mistake in known_mistakes.load(course.hidden, problem.id):
         try:
             wrong = _of(mistake.applied_to(reference)) - given
         except (CourseFault, SyntaxError):

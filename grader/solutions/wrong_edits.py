@@ -9,7 +9,7 @@ An entry is a heading, some of the lines that begin with one of `KEYS`, and code
 with an empty line. The `-` lines occur exactly once in the reference, one after the other, and the
 `+` lines replace them; a `+` alone, or none, removes them. Each `-` after a `+` begins another
 change. An entry that has only `+` lines is a program of its own: the definitions that replace the
-reference's. mistakes.py says what the keys mean.
+reference's. known_mistakes.py says what the keys mean.
 
     [base plain]
     + def step(w, g):
