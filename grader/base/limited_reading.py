@@ -21,7 +21,7 @@ import msgspec
 
 import grader
 from grader.base.errors import MachineFault
-from kit.text import one_line
+from kit.safe_text import one_line
 
 SECONDS = 10.0  # of CPU time for each text
 MEMORY_BYTES = 2**30  # that a process may map for a text, beside what it had before

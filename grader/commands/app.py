@@ -20,7 +20,7 @@ from grader.base.output_paths import Holds, Named
 from grader.commands import parameters
 from grader.commands.parameters import Parameter, parameters_of
 from grader.course import courses
-from kit.text import one_line
+from kit.safe_text import one_line
 
 
 class App(typer.Typer):

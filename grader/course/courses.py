@@ -73,7 +73,7 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def rules(self) -> dict[str, Any]:
-        """The rules for searching a problem's source; see kit/forbidden_calls.py."""
+        """The rules for searching a problem's source; see kit/forbidden_in_source.py."""
         names = ("id", "functions", "forbidden", "forbidden_in")
         return {name: getattr(self, name) for name in names}
 
@@ -289,7 +289,7 @@ class Course(msgspec.Struct, frozen=True):
         # what the stand-in for a GPU does and what a model wrote.
         own = ("__init__.py", "base/markdown_figures.py")
         named |= {f"grader/{name}": PACKAGE / name for name in own}
-        named |= {f"kit/{name}": kit.HERE / name for name in ("stand_in.py", "text.py")}
+        named |= {f"kit/{name}": kit.HERE / name for name in ("gpu_stand_in.py", "safe_text.py")}
         return dict(sorted(named.items()))
 
     def handout_sha256(self) -> str:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.base import files, output_paths, removable, temporary
+from grader.base import files, output_paths, removable, temporary_folders
 from grader.base.errors import GraderFault, SubmissionRefused, UsageError
 from grader.base.output_paths import Named, Writes
 from grader.course import courses
@@ -127,7 +127,7 @@ def _graded(
     began: float,
 ) -> str:
     seconds = 60 * rules.gradescope_minutes
-    with temporary.TemporaryFolder() as folder:
+    with temporary_folders.TemporaryFolder() as folder:
         report = Path(folder, "result.json")
         command = [
             *(sys.executable, "-m", "grader", "grade", str(home / platform.submission)),

@@ -17,7 +17,7 @@ from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.classroom import database
 from grader.course import courses
 from grader.grading.undo_settings import restored
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from tests.grader.in_this_process import (  # noqa: F401  fixtures
     begun,
     processes_start_at_once,

@@ -43,7 +43,7 @@ WORKER = {
 
 
 def room_of(name):
-    """A module's component, such as `grader.sandbox` for grader.sandbox.box, or the module."""
+    """A module's component, such as `grader.sandbox` for grader.sandbox.sandbox, or the module."""
     return ".".join(name.split(".")[:2])
 
 
@@ -226,7 +226,7 @@ def test_no_import_hides_in_a_call():
 def test_what_has_to_start_fast_leaves_torch_and_pytest_alone():
     """The zygote's slow imports and the grader's own imports can therefore run in parallel."""
     modules = (
-        *("grader.sandbox.box", "grader.commands.cli", "grader.commands.analysis_commands"),
+        *("grader.sandbox.sandbox", "grader.commands.cli", "grader.commands.analysis_commands"),
         *("grader.commands.removable.push_command", "grader.submission.submissions"),
         "grader.results.result_records",
     )

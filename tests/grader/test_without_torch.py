@@ -12,7 +12,7 @@ import pytest
 
 from grader.base.errors import UsageError
 from grader.course import courses
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from tests.grader import small_courses
 from tests.grader.conftest import ROOT, changed
 from tests.grader.in_the_sandbox import LEVELS

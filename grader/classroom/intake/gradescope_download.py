@@ -23,7 +23,7 @@ from grader.classroom.intake.folder_items import (
     shown,
     text_of,
 )
-from kit.text import one_line
+from kit.safe_text import one_line
 
 MAX_SUBMITTERS = 1000  # of one submission
 # For the metadata of a class, of which 1,000 students with 20 submissions have a million values.

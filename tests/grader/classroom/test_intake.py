@@ -15,7 +15,7 @@ from grader.classroom.intake.folder_items import READABLE
 from grader.classroom.roster import assign
 from grader.submission import submissions
 from kit.handing_in import Accepted
-from kit.text import one_line
+from kit.safe_text import one_line
 
 CANVAS = "doejane_12345_67890_hw2.zip"
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 
 import pytest
 
-from grader.base import temporary
+from grader.base import temporary_folders
 from grader.base.errors import Status
 from grader.classroom import gradebook, setups
 from grader.classroom.class_records import Student
@@ -248,7 +248,7 @@ def call(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     monkeypatch.delenv("CANVAS_TOKEN", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(folder / "temporary"))
-    monkeypatch.setattr(temporary, "_looked", set())
+    monkeypatch.setattr(temporary_folders, "_looked", set())
 
     def run(line):
         words = shlex.split(line)

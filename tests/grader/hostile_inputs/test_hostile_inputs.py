@@ -228,7 +228,7 @@ READERS = (
     *("grader.classroom.intake.plain_folders", "grader.classroom.intake.git_clones"),
     "grader.classroom.canvas_api",
     *("grader.classroom.roster", "grader.classroom.classroom50_scores", "kit.handing_in"),
-    *("grader.classroom.spreadsheet_csv", "grader.classroom.canvas_csv", "kit.text"),
+    *("grader.classroom.spreadsheet_csv", "grader.classroom.canvas_csv", "kit.safe_text"),
 )
 MANY = 2**16
 USE = re.compile(r"\b([A-Z_]+)\.(match|fullmatch|search|sub|findall|finditer|split)\b")

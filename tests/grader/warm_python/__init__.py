@@ -23,7 +23,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from grader.sandbox.visible import HUGE_PAGES_OF_MALLOC
+from grader.sandbox.visible_files import HUGE_PAGES_OF_MALLOC
 
 from . import client
 
