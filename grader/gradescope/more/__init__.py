@@ -1,1 +1,0 @@
-"""One platform per file: `PLATFORM` describes it, and without the file it is gone."""
