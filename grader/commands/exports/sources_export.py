@@ -61,7 +61,7 @@ EXPORT = Export(
             "The modules that count, and the code that all students get, for programs that look "
             "for copies: JPlag, Dolos, compare50.",
             "DIR",
-            Writes("csv"),
+            Writes("py"),
         )
     },
     _write,
