@@ -8,12 +8,12 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from grader.analysis import items
-from grader.analysis.items import FEWEST_OF_EACH
-from grader.analysis.survey import Member, Spread, Survey
-from grader.classroom.records import State
-from grader.report import pages
-from grader.report.wording import clean, number
+from grader.analysis import item_analysis
+from grader.analysis.class_statistics import Member, Spread, Survey
+from grader.analysis.item_analysis import FEWEST_OF_EACH
+from grader.classroom.class_records import State
+from grader.report import html_pages
+from grader.report.shared_wording import clean, number
 
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"
@@ -34,7 +34,7 @@ def render(
 ) -> str:
     """The page, which is one file; `link` gives the address of a student's own page, or nothing."""
     states = [m.standing.state for m in survey.members]
-    return pages.render(
+    return html_pages.render(
         "class.html",
         title=f"{clean(title, 100)}: the class",
         folder=TEMPLATES,
@@ -160,6 +160,8 @@ def _member(survey: Survey, member: Member, with_names: bool) -> dict[str, objec
         "failed": member.failed,
         "score": standing.score,
         "hours": round(hours, 2) if hours is not None and with_names else None,
-        "tries": items.in_words(member.tries, problems),
-        "stalls": [at for at, one in enumerate(problems) if items.is_stalled(one, member.tries)],
+        "tries": item_analysis.in_words(member.tries, problems),
+        "stalls": [
+            at for at, one in enumerate(problems) if item_analysis.is_stalled(one, member.tries)
+        ],
     }

@@ -1,7 +1,7 @@
 """Everything that a result depends on besides the submission: suite, program, torch and options.
 
-Only results with the same setup can be compared, so a gradebook never mixes setups; `switching`
-says how another setup comes to count.
+Only results with the same setup can be compared, so a gradebook never mixes setups;
+`switching_setups` says how another setup comes to count.
 """
 
 import hashlib
@@ -15,14 +15,14 @@ from packaging.requirements import Requirement
 import kit
 from grader import __version__
 from grader.classroom import database
-from grader.classroom.merged_entries import BookPart
+from grader.classroom.merged_students import BookPart
 from grader.course.courses import PACKAGE, Course, Problem
 from grader.sandbox.levels import Isolation
 
 # The parts of the grader that decide a score; a test compares them with what grading imports.
 DECIDES = (
-    "base/errors.py", "base/judging_time.py", "course/courses.py", "course/problems.py", "grading",
-    "results", "sandbox", "submission", "tools", "wire", "worker",
+    "base/errors.py", "base/judging_time.py", "course/courses.py", "course/problems_toml.py",
+    "grading", "results", "sandbox", "submission", "tools", "wire", "worker",
 )  # fmt: skip
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import typer
 from typer.models import CommandInfo
 
-from grader.base import files, outputs
+from grader.base import files, output_paths
 from grader.base.errors import CourseFault, UsageError
-from grader.base.outputs import Holds, Named
+from grader.base.output_paths import Holds, Named
 from grader.commands import parameters
 from grader.commands.parameters import Parameter, parameters_of
 from grader.course import courses
@@ -129,7 +129,7 @@ def _check(parameters: Iterable[Parameter], values: Mapping[str, Any]) -> None:
     ]
     written = [(named, one.writes) for one, named in given if one.writes]
     if written:
-        outputs.check(written, inputs, [*courses.own_files(root), courses.PACKAGE])
+        output_paths.check(written, inputs, [*courses.own_files(root), courses.PACKAGE])
 
 
 def _refuse_impossible(named: Named) -> None:

@@ -60,13 +60,13 @@ def command_line(first: str = "") -> "App":
     If the first word of the command line is a command for one submission, those for a class are
     left out, because importing them takes longer than that command's own code.
     """
-    from grader.commands import grading  # noqa: F401  adds its commands
-    from grader.commands.options import app
+    from grader.commands import grade_commands  # noqa: F401  adds its commands
+    from grader.commands.shared_options import app
 
     if first not in {one.callback.__name__ for one in app.registered_commands if one.callback}:
-        from grader.commands import classes, deciding, analysis  # noqa: F401, I001
+        from grader.commands import class_commands, decision_commands, analysis_commands  # noqa: F401, I001
 
-        removable.modules("grader.commands.more")
+        removable.modules("grader.commands.removable")
     return app
 
 

@@ -14,7 +14,7 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from grader.base.errors import did_you_mean
-from grader.base.outputs import Writes
+from grader.base.output_paths import Writes
 from kit.text import one_line
 
 

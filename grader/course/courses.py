@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 import kit
 from grader.base.errors import CourseFault, UsageError
-from grader.course import problems
+from grader.course import problems_toml
 from kit import handing_in
 
 CODE_BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -209,10 +209,10 @@ class Course(msgspec.Struct, frozen=True):
         found = {}
         for problem, section in self.sections.items():
             chapter, _, number = section.partition(".")
-            pages = sorted(self.handout.glob(f"{int(chapter):02}_*.md"))
-            if url and pages:
-                page = f"{pages[0].stem}.html#section-{chapter}-{number}"
-                found[problem] = f"{url.rstrip('/')}/{page}"
+            for path in self.handout.glob(f"{int(chapter):02}_*.md"):
+                if url and f"\n## {section} " in text_of(path):
+                    page = f"{path.stem}.html#section-{chapter}-{number}"
+                    found[problem] = f"{url.rstrip('/')}/{page}"
         return found
 
     def limits_of(self, problem: Problem) -> Limits:
@@ -407,10 +407,10 @@ def load(root: Path | None = None) -> Course:
         raise UsageError(f"--course {root}: expected the folder of a course; {why}") from None
     except UnicodeDecodeError as e:
         raise CourseFault(f"{path} is not UTF-8 text: {e}") from None
-    listed = problems.load(
+    listed = problems_toml.load(
         text, {name: kind for name, kind in Limits.__annotations__.items() if kind in (int, float)}
     )
-    if isinstance(listed, problems.Wrong):
+    if isinstance(listed, problems_toml.Wrong):
         raise CourseFault(f"{path}:{listed.line}: {listed.text}")
     try:
         return Course(
@@ -446,7 +446,7 @@ def check_packages(course: Course) -> None:
                 continue
             found = f"{package.name} {version} is installed in {sys.prefix}"
         path = course.list_of_problems
-        line = problems.line_of(text_of(path), "packages")
+        line = problems_toml.line_of(text_of(path), "packages")
         raise CourseFault(
             f"{path}:{line}: packages: expected {package}; {found}: "
             f'run `{sys.executable} -m pip install "{package}"`'

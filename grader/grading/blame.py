@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from grader.base.errors import GraderFault, StudentFault
 from grader.base.judging_time import JudgingTime
 from grader.course.courses import Problem, sources_in
-from grader.grading.job import Job, Opens
+from grader.grading.grading_job import Job, Opens
 from grader.grading.local_student import LocalSession
 from grader.grading.mistake_matching import Call
 from grader.grading.same_answers import same

@@ -1,8 +1,8 @@
 """Run one of our own solutions in this process instead of a sandbox.
 
 This is faster than a sandbox, but gives no isolation at all. Use it for the variations of the
-reference that `trials` makes and for drafts of tests, never for code from others. A probe's result
-is encoded and decoded as if it came out of a sandbox, so that a test sees no difference.
+reference that `derived_trials` makes and for drafts of tests, never for code from others. A probe's
+result is encoded and decoded as if it came out of a sandbox, so that a test sees no difference.
 """
 
 import importlib

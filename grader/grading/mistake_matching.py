@@ -25,7 +25,7 @@ from typing import Any
 from grader.base import temporary
 from grader.base.errors import CourseFault, Raised, StudentFault
 from grader.course.courses import Course, Problem
-from grader.grading import garbage, local_student
+from grader.grading import free_memory, local_student
 from grader.grading.same_answers import elements, has_numbers, same
 from grader.grading.undo_settings import restored, silenced
 from grader.sandbox.replies import Probe
@@ -395,7 +395,7 @@ def _loaded(folder: Path, problem_id: str, module: str, reference: str) -> list[
             found.append((mistake, _made(source, problem_id, module, mistake.name)))
         except (CourseFault, SyntaxError):  # `grader validate` reports it
             continue
-    garbage.freeze()  # some probes collect garbage, which then takes 1 ms instead of 70 ms
+    free_memory.freeze()  # some probes collect garbage, which then takes 1 ms instead of 70 ms
     return found
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from grader.course.courses import Course, Problem
+from grader.grading.hidden_outcomes import TestFunction
 from grader.grading.mistake_matching import Case, explained
-from grader.grading.outcomes import TestFunction
 from grader.grading.sandboxed_student import RemoteStudent, SandboxedStudent
-from grader.results.records import Outcome
+from grader.results.result_records import Outcome
 from grader.solutions.mistakes import Mistake
 from kit.student import copy_of_generator
 from kit.text import one_line

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from packaging.requirements import Requirement
 
 from grader.base.errors import Raised, Status, StudentFault
-from grader.results.records import Fact, Outcome
+from grader.results.result_records import Fact, Outcome
 from kit import expect
 from kit.text import one_line, printable, worth_a_look
 

@@ -22,11 +22,11 @@ from typing import Any
 import kit
 from grader.base import temporary
 from grader.base.errors import CourseFault, GraderFault, ReleaseRefused
-from grader.course import courses, problems
+from grader.course import courses, problems_toml
 from grader.course.courses import Course, Problem, sources_in
-from grader.proof.kinds import DECLINABLE
-from grader.proof.matrices import OF_GRADESCOPE, SERIOUS, tests_in
-from grader.publish import bundles, gradescope_bundle, stub_files
+from grader.proof.result_matrix import OF_GRADESCOPE, SERIOUS, tests_in
+from grader.proof.trial_kinds import DECLINABLE
+from grader.publish import gradescope_bundle, stub_files, student_bundle
 from grader.results.points import HARM, weights_by_harm
 
 NOT_ATTEMPTED = "not attempted yet"
@@ -82,7 +82,7 @@ def public_tests(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
     """
     names = [f"test_{problem.id}.py" for problem in chosen]
     try:
-        files = bundles.student(course, None)
+        files = student_bundle.student(course, None)
     except ReleaseRefused as e:
         yield f"release student: {e}"
         return
@@ -126,7 +126,7 @@ def gradescope(course: Course) -> Iterator[str]:
 
 
 def _at(course: Course, problem: Problem) -> str:
-    line = problems.line_of_problem(courses.text_of(course.list_of_problems), problem.id)
+    line = problems_toml.line_of_problem(courses.text_of(course.list_of_problems), problem.id)
     return f"{course.list_of_problems}:{line}: problem {problem.id}"
 
 

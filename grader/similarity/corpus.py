@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from grader.base.errors import SubmissionRefused, UsageError
-from grader.base.limited import Readers, Unread
+from grader.base.limited_reading import Readers, Unread
 from grader.submission.archives import DAMAGED, entries
 from kit.handing_in import MAX_BYTES
 from kit.text import one_line

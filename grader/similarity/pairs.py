@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from grader.base.limited import Readers, Unread
+from grader.base.limited_reading import Readers, Unread
 from grader.similarity import normal_form
 from grader.similarity.normal_form import Definition
 

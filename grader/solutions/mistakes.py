@@ -10,7 +10,7 @@ which the first begins. Or both are pasted with the indentation that they have i
             by default on a CPU, and for a CUDA problem on both
     price   why it costs more than a third of its problem
     most    the most points that such a program may earn
-    unread  nobody has read this code, which a student wrote; see drafts.py
+    unread  nobody has read this code, which a student wrote; see mistake_drafts.py
 
 Our own programs run in the grader's process, an unread one in a sandbox only. So `load` leaves it
 out, and only `grader validate` tries it.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from grader.base.errors import GraderFault, SubmissionRefused
-from grader.base.limited import Readers
+from grader.base.limited_reading import Readers
 from grader.submission import submissions
 from grader.submission.submissions import HOW_TO_HAND_IN, Submission
 from kit.handing_in import EVERY_COURSE, Accepted

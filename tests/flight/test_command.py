@@ -9,7 +9,7 @@ import pytest
 
 from flight import command, parts, prediction
 from grader.course import courses
-from grader.publish import bundles
+from grader.publish import student_bundle
 from kit.progress import last_time, submit
 from tests.grader.warm_python import python
 
@@ -24,7 +24,7 @@ SOLVED = ("linear", "optimizers", "einops_reshaping", "data", "training")
 def folder(tmp_path_factory):
     """The bundle, with half of the problems solved and one of them wrongly."""
     root = tmp_path_factory.mktemp("bundle")
-    for path, content in bundles.student(COURSE, None).items():
+    for path, content in student_bundle.student(COURSE, None).items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(content)
     for name in SOLVED:

@@ -10,13 +10,13 @@ import pytest
 
 from grader.base.errors import Status
 from grader.classroom import gradebook, setups
-from grader.classroom.records import Student
+from grader.classroom.class_records import Student
 from grader.commands import cli
 from grader.course import courses
 from grader.report import json_report
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from grader.results.points import problem_result, submission_result
-from grader.results.records import GraderInfo, Outcome, SubmissionInfo
+from grader.results.result_records import GraderInfo, Outcome, SubmissionInfo
 from grader.submission.submissions import Submission
 from tests.grader.warm_python import python
 
@@ -115,10 +115,7 @@ def hand_in(book, student, text, at=DUE, **statuses):
 
 
 def run_on(device, file, *, status=Status.PASSED, seed=0, what=""):
-    """Write the result of a run of two problems.
-
-    `linear` has one test for each device, `tensor_memory` one for a CPU.
-    """
+    """Write a result: `linear` has a test for each device, `tensor_memory` one for a CPU."""
 
     def ended(test, on):
         if on != device:

@@ -134,11 +134,7 @@ class Idle(Gpu):
 
 
 class Machine:
-    """A machine with a stand-in for a GPU, its course and its environment.
-
-    Args:
-        folder: An empty folder.
-    """
+    """A machine in an empty folder: with a stand-in for a GPU, its course and its environment."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._log = folder, folder / "log"

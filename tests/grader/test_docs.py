@@ -7,13 +7,13 @@ import re
 import pytest
 import typer
 
-from grader.classroom import pushing
-from grader.classroom.more import ray
+from grader.classroom import canvas_push
+from grader.classroom.removable import ray_cluster
 from grader.commands.cli import command_line
-from grader.course import policies
+from grader.course import late_policy
 from grader.proof.course_checks import LEAST_HARM
-from grader.proof.kinds import DECLINABLE, MOST_OF_CHECKS
-from grader.proof.matrices import MOST_FOR_CHECKS
+from grader.proof.result_matrix import MOST_FOR_CHECKS
+from grader.proof.trial_kinds import DECLINABLE, MOST_OF_CHECKS
 from grader.sandbox import gpu_readings
 from grader.sandbox.levels import TRIED
 from grader.similarity import normal_form, pairs
@@ -35,11 +35,11 @@ def calls(text):
 # What a document says of a constant of the program.
 NUMBERS = {
     "docs/class.md": [
-        f"push at least {pushing.SETTLES.seconds // 60} minutes later",
+        f"push at least {canvas_push.SETTLES.seconds // 60} minutes later",
         {0.1: "more than a tenth of the class"}[pairs.COMMON],
         f"is longer than {normal_form.MAX_SOURCE:,} characters",
     ],
-    "docs/cluster.md": [{3: "After three deaths in a row"}[ray.DEATHS]],
+    "docs/cluster.md": [{3: "After three deaths in a row"}[ray_cluster.DEATHS]],
     "docs/where_to_run.md": [f"after {gpu_readings.GIVE_BACK_SECONDS:.0f} s at most"],
 }
 
@@ -78,7 +78,7 @@ def test_each_file_exists(root, document):
 def test_the_example_of_a_policy_is_one(root, tmp_path):
     (example,) = re.findall(r"```toml\n(.*?)```", (root / "docs/class.md").read_text(), re.DOTALL)
     (tmp_path / "policy.toml").write_text(example)
-    got = policies.load(tmp_path / "policy.toml")
+    got = late_policy.load(tmp_path / "policy.toml")
     assert (got.per_cent_a_day, got.late_days, got.cap) == (10, 2, 50)
     assert set(got.deadlines) == {"default", "evening"}
 

@@ -29,7 +29,7 @@ FLOORS = [
     ["grader.base", "grader.wire"],
     ["grader.course", "grader.results", "grader.tools"],
     ["grader.solutions", "grader.sandbox", "grader.submission", "grader.report"],
-    ["grader.grading", "grader.publish", "grader.gradescope", "grader.similarity"],
+    ["grader.grading", "grader.publish", "grader.platforms", "grader.similarity"],
     ["grader.proof", "grader.classroom"],
     ["grader.analysis"],
     ["grader.commands"],
@@ -43,15 +43,12 @@ WORKER = {
 
 
 def room_of(name):
-    """Return a module's component, such as `grader.sandbox` for grader.sandbox.box.
-
-    A module outside these folders is a component of its own.
-    """
+    """A module's component, such as `grader.sandbox` for grader.sandbox.box, or the module."""
     return ".".join(name.split(".")[:2])
 
 
 def name_of(path):
-    """Return a file's module name, such as `grader.report.pages` for grader/report/pages.py."""
+    """Return a file's module name, such as `grader.report.formats` for grader/report/formats.py."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -64,10 +61,7 @@ def nodes_of(path):
 
 @cache
 def imports(path, *, top_level=False):
-    """Every module that a file imports, at any place in the file.
-
-    `from a import b` counts as a.b if that is a module.
-    """
+    """Every module that a file imports, anywhere; `from a import b` counts as a.b if it is one."""
     found = set()
     for node in nodes_of(path)[0].body if top_level else nodes_of(path):
         if isinstance(node, ast.Import):
@@ -171,10 +165,7 @@ def test_a_file_imports_only_what_is_there_where_it_runs(path, packages, modules
 
 @pytest.mark.parametrize("path", TRUSTED, ids=ids(TRUSTED))
 def test_dependencies_of_the_grader_point_one_way(path):
-    """A component imports only from layers listed above its own, anywhere in its files.
-
-    The trusted side handles the worker, solutions and tests as files, never as modules.
-    """
+    """The trusted side handles the worker, solutions and tests as files, never as modules."""
     room = room_of(name_of(path))
     assert room in FLOOR, f"{room} has no line in FLOORS"
     others = {room_of(name) for name in imports(path) if tops([name]) == {"grader"}} - {room}
@@ -225,9 +216,9 @@ def test_no_import_hides_in_a_call():
 def test_what_has_to_start_fast_leaves_torch_and_pytest_alone():
     """The zygote's slow imports and the grader's own imports can therefore run in parallel."""
     modules = (
-        *("grader.sandbox.box", "grader.commands.cli", "grader.commands.analysis"),
-        *("grader.commands.more.similar", "grader.submission.submissions"),
-        "grader.results.records",
+        *("grader.sandbox.box", "grader.commands.cli", "grader.commands.analysis_commands"),
+        *("grader.commands.removable.similar_command", "grader.submission.submissions"),
+        "grader.results.result_records",
     )
     slow = "print(sorted({'torch', 'numpy', 'pytest'} & set(sys.modules)))"
     program = f"import sys, {', '.join(modules)}; {slow}"

@@ -12,24 +12,24 @@ from tests.grader.sampling import every
 
 # The files of each below grader/, and a word that no other file there has.
 PARTS = {
-    "junit": (("report/more/junit.py",), "junit(?!xml|-xml)"),
-    "prairielearn": (("gradescope/more/prairielearn.py",), "prairielearn"),
-    "autolab": (("gradescope/more/autolab.py",), "autolab"),
-    "ray": (("classroom/more/ray.py",), r"\bray\b"),
-    "similarity": (("similarity", "commands/more/similar.py"), r"grader\.similarity"),
-    "moodle": (("classroom/intake/more/moodle.py",), "moodle"),
+    "junit": (("report/removable/junit_format.py",), "junit(?!xml|-xml)"),
+    "prairielearn": (("platforms/removable/prairielearn_platform.py",), "prairielearn"),
+    "autolab": (("platforms/removable/autolab_platform.py",), "autolab"),
+    "ray": (("classroom/removable/ray_cluster.py",), r"\bray\b"),
+    "similarity": (("similarity", "commands/removable/similar_command.py"), r"grader\.similarity"),
+    "moodle": (("classroom/intake/removable/moodle_download.py",), "moodle"),
     "canvas": (
         (
-            *("classroom/canvas_api.py", "classroom/canvas_table.py", "classroom/pushing.py"),
-            *("commands/more/push.py", "commands/exports/canvas.py"),
-            *("classroom/intake/more/canvas.py", "course/more/canvas.py"),
+            *("classroom/canvas_api.py", "classroom/canvas_csv.py", "classroom/canvas_push.py"),
+            *("commands/removable/push_command.py", "commands/exports/canvas_export.py"),
+            *("classroom/intake/removable/canvas_download.py", "course/removable/canvas_rules.py"),
         ),
         "canvas",
     ),
     "classroom50": (
         (
-            *("classroom/classroom50.py", "commands/exports/classroom50.py"),
-            "course/more/classroom50.py",
+            *("classroom/classroom50_scores.py", "commands/exports/classroom50_export.py"),
+            "course/removable/classroom50_rules.py",
         ),
         "classroom ?50",
     ),

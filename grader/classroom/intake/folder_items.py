@@ -15,7 +15,7 @@ from pathlib import Path
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.classroom.records import HandedIn
+from grader.classroom.class_records import HandedIn
 from kit.text import counted, one_line
 
 EXPORT = "submission_metadata.yml"

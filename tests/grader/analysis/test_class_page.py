@@ -5,10 +5,10 @@ import random
 import pytest
 
 from grader.analysis import class_page
-from grader.analysis.survey import survey
+from grader.analysis.class_statistics import survey
 from grader.base.errors import Status
-from tests.grader.analysis.samples import COURSE, class_of, failed, passed, skipped
-from tests.grader.report.samples import HARMLESS, HOSTILE
+from tests.grader.analysis.sample_gradebooks import COURSE, class_of, failed, passed, skipped
+from tests.grader.report.sample_results import HARMLESS, HOSTILE
 from tests.grader.sampling import every
 from tests.handout.browsing import serious
 

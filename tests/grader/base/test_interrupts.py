@@ -68,10 +68,7 @@ print(json.dumps([process.returncode, out, err, left]))
 
 @pytest.fixture
 def interrupted(root, tmp_path):
-    """Run a command, interrupt it, and return how it ended.
-
-    The result has the exit code, stdout, stderr and the processes that are left.
-    """
+    """Run a command and interrupt it; return its exit code, its outputs, and who is left."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
 

@@ -11,15 +11,15 @@ import pytest
 
 from grader.base.errors import MachineFault, Status, UsageError
 from grader.classroom import database, gradebook, setups
-from grader.classroom.records import State, Student
+from grader.classroom.class_records import State, Student
 from grader.classroom.setups import Setup
 from grader.classroom.standings import counts, standings
 from grader.course.courses import PACKAGE
-from grader.course.policies import Policy
+from grader.course.late_policy import Policy
 from grader.results.points import problem_result, submission_result
-from grader.results.records import Outcome
+from grader.results.result_records import Outcome
 from grader.submission.submissions import Submission
-from tests.grader.report.samples import GRADER
+from tests.grader.report.sample_results import GRADER
 from tests.grader.test_layers import imports
 
 SETUP = Setup(
@@ -394,7 +394,7 @@ READ_ONLY = """
 import sys
 from pathlib import Path
 from grader.classroom import gradebook
-from grader.classroom.records import Student
+from grader.classroom.class_records import Student
 from grader.base.errors import MachineFault
 path = Path(sys.argv[1]) / "class.sqlite"
 try:
@@ -441,7 +441,7 @@ FULL = """
 import os, sys
 from pathlib import Path
 from grader.classroom import gradebook
-from grader.classroom.records import Student
+from grader.classroom.class_records import Student
 from grader.base.errors import MachineFault
 from grader.submission.submissions import Submission
 path = Path(sys.argv[1]) / "class.sqlite"
@@ -471,7 +471,7 @@ def test_a_full_disk_costs_nothing_that_was_written(tmp_path, root):
 DECIDES_NOTHING = {
     *("grader", "grader.base", "grader.course", "grader.base.files", "grader.base.interrupts"),
     *("grader.base.temporary", "kit.text", "grader.base.markdown_figures", "grader.base.removable"),
-    "grader.course.policies",
+    "grader.course.late_policy",
 }
 
 

@@ -17,12 +17,12 @@ import pytest
 from grader.base import temporary
 from grader.base.errors import Status
 from grader.classroom import gradebook, setups
-from grader.classroom.records import Student
+from grader.classroom.class_records import Student
 from grader.commands import cli
 from grader.course.courses import load
-from grader.course.policies import Policy
+from grader.course.late_policy import Policy
 from grader.report import json_report
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from tests.grader.in_this_process import DUE, hand_in, new_book, of, result_of
 
 SOURCE = "def relu(x):\n    return x\n"

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.base.errors import CourseFault, UsageError
-from grader.course import courses, problems
+from grader.course import courses, problems_toml
+from tests.grader.conftest import changed
 
 
 @pytest.fixture
 def tiny(root, tmp_path):
-    """A copy of the example course."""
     return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "tiny")
 
 
@@ -33,8 +33,7 @@ def test_a_course_that_names_no_packages_has_the_usual_ones(tiny):
     assert (("numpy",), False) == (course.packages, course.uses_torch)
     assert with_packages(tiny, '["numpy", "torch>=2.6"]').uses_torch
     assert not with_packages(tiny, "[]").packages
-    listed = tiny / "assignment" / "problems.toml"
-    listed.write_text(listed.read_text().replace("packages = []\n", ""))
+    changed(tiny / "assignment/problems.toml", "packages = []\n", "")
     assert courses.load(tiny).packages == ("torch", "numpy", "einops", "jaxtyping")
     assert courses.load().uses_torch
 
@@ -207,11 +206,19 @@ WRONG = [
 
 
 def test_what_is_right_is_loaded():
-    listed = problems.load(RIGHT, LIMITS)
+    listed = problems_toml.load(RIGHT, LIMITS)
     assert [problem["id"] for problem in listed["problem"]] == ["linear", "autograd"]
     assert courses.load().problem("autograd").points >= 1
     assert set(LIMITS) == set(courses.Limits.__struct_fields__)
-    assert set(problems.KEYS) == set(courses.Problem.__struct_fields__)
+    assert set(problems_toml.KEYS) == set(courses.Problem.__struct_fields__)
+
+
+def test_a_link_leads_to_the_page_that_has_the_section():
+    """A long chapter has several pages."""
+    links = courses.load().handout_links("https://course.example/")
+    assert links["adamw"] == "https://course.example/08_optimizers.html#section-8-2"
+    assert links["lr_schedule"] == "https://course.example/08_steering.html#section-8-4"
+    assert links.keys() == courses.load().sections.keys()
 
 
 @pytest.mark.parametrize(
@@ -219,15 +226,15 @@ def test_what_is_right_is_loaded():
 )
 def test_what_is_wrong_is_said_with_its_line(old, new, line, said):
     assert RIGHT.count(old) == 1
-    found = problems.load(RIGHT.replace(old, new), LIMITS)
-    assert isinstance(found, problems.Wrong), found
+    found = problems_toml.load(RIGHT.replace(old, new), LIMITS)
+    assert isinstance(found, problems_toml.Wrong), found
     assert said in found.text
     assert found.line == line
 
 
 def test_a_table_that_is_a_list_is_said():
-    one = problems.load(RIGHT.replace("[limits]  #", "[[limits]]  #"), LIMITS)
-    other = problems.load(
+    one = problems_toml.load(RIGHT.replace("[limits]  #", "[[limits]]  #"), LIMITS)
+    other = problems_toml.load(
         RIGHT.replace("[[problem]]", "[problem]", 1).split("[[problem]]")[0], LIMITS
     )
     assert [w.text.split(";")[0] for w in (one, other)] == [
@@ -265,6 +272,6 @@ def test_any_value_in_any_place_is_taken_or_said(data):
     places = [i for i, line in enumerate(lines) if " = " in line and not line.endswith("[")]
     at = data.draw(st.sampled_from(places))
     lines[at] = f"{lines[at].split(' = ')[0]} = {data.draw(values)}"
-    found = problems.load("\n".join(lines), LIMITS)
-    if isinstance(found, problems.Wrong):
+    found = problems_toml.load("\n".join(lines), LIMITS)
+    if isinstance(found, problems_toml.Wrong):
         assert replace(found, line=at + 1) == found

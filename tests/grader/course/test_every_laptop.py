@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from grader.course import courses
-from grader.publish import bundles
+from grader.publish import student_bundle
 from tests.grader.sampling import every
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ SMALL_FLIGHT = ["fly", "--size", "egg", "--steps", "2", "--batch", "2"]
 @pytest.fixture(scope="module")
 def bundle():
     """The files of the bundle, without the built handout."""
-    return bundles.student(COURSE, None)
+    return student_bundle.student(COURSE, None)
 
 
 @pytest.fixture
@@ -40,7 +40,6 @@ def work(tmp_path, bundle):
 
 @pytest.fixture
 def solved(work, root):
-    """The bundle, with all problems solved."""
     for path in (root / "grader/solutions/reference").glob("*.py"):
         shutil.copy(path, work / "assignment")
     return work

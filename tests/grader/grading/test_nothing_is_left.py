@@ -11,11 +11,11 @@ import torch
 
 from grader.course import courses
 from grader.course.courses import sources_in
-from grader.grading import garbage, local_student, sandboxed_student
+from grader.grading import free_memory, local_student, sandboxed_student
 from grader.grading.grade import grade
 from grader.grading.undo_settings import restored
 from grader.report import json_report
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from grader.sandbox import levels
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
@@ -210,7 +210,7 @@ def test_nothing_of_earlier_submissions_is_left_when_a_grade_begins(sandbox, mon
         del result, sources
         gc.disable()  # as rarely as in the grader's process
         try:
-            garbage.collect()
+            free_memory.collect()
             left = [type(found).__name__ for one in seen if (found := one()) is not None]
             assert left == []
         finally:

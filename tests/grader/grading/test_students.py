@@ -10,7 +10,7 @@ import pytest
 
 from grader.base.errors import Crashed, NotAttempted, StudentFault, TimedOut
 from grader.course import courses
-from grader.grading.job import Job
+from grader.grading.grading_job import Job
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.sandboxed_student import Budgets, Students
 from grader.grading.static_checks import Checked

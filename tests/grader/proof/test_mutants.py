@@ -12,9 +12,9 @@ from rich.console import Console
 
 from grader.base.errors import CourseFault
 from grader.course import courses
-from grader.proof import matrices, matrix_report, mutants
-from grader.proof.kinds import Row
-from grader.proof.matrices import OF_GRADESCOPE, HiddenTest, Matrix
+from grader.proof import matrix_report, mutants, result_matrix
+from grader.proof.result_matrix import OF_GRADESCOPE, HiddenTest, Matrix
+from grader.proof.trial_kinds import Row
 from tests.grader.sampling import every
 
 pytestmark = pytest.mark.slow
@@ -50,7 +50,6 @@ def g(x):
 
 
 def names(source=SOURCE, problem="linear"):
-    """The names of a problem's mutants."""
     return [mutant.name for mutant in mutants.of(source, problem)]
 
 
@@ -115,7 +114,6 @@ def test_every_solution_has_mutants_that_are_python(problem):
 
 
 def row(kind, name, failed, complaint=""):
-    """One row of problem p."""
     return Row("p", kind, name, 0, 1.0, 2.0, failed, complaint)
 
 
@@ -147,7 +145,7 @@ def test_reasons_are_read_from_the_line_above_a_test(tmp_path):
         "# A comment.\n@pytest.mark.harm('rare')\ndef test_b():\n    pass\n\n\n"
         "def helper():\n    pass\n\n\ndef test_c():\n    # Stays: inside\n    pass\n"
     )
-    assert matrices.tests_in(file) == {
+    assert result_matrix.tests_in(file) == {
         "test_a": HiddenTest("it tells more than others."),
         "test_b": HiddenTest("", "rare"),
         "test_c": HiddenTest(),
@@ -169,7 +167,7 @@ def test_imported_tests_are_tests_of_the_file(tmp_path):
         "from tests.hidden.p.test_hidden import helper, test_a, test_b\n\n"
         "def test_d():\n    pass\n"
     )
-    assert matrices.tests_in(file) == {
+    assert result_matrix.tests_in(file) == {
         "test_a": HiddenTest("it is short."),
         "test_b": HiddenTest(),
         "test_d": HiddenTest(),

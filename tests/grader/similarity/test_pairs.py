@@ -7,11 +7,11 @@ from functools import cache, partial
 import pytest
 
 from grader.base.errors import UsageError
-from grader.base.limited import Readers
-from grader.similarity import corpus, pairs, report
+from grader.base.limited_reading import Readers
+from grader.similarity import corpus, pairs, similarity_report
 from kit.handing_in import zipped
-from tests.grader.analysis.samples import class_of, passed
-from tests.grader.report.samples import HOSTILE
+from tests.grader.analysis.sample_gradebooks import class_of, passed
+from tests.grader.report.sample_results import HOSTILE
 from tests.grader.sampling import every
 from tests.grader.similarity.copies import COURSE, authors, disguised
 from tests.handout.browsing import serious
@@ -334,7 +334,7 @@ def test_similar_lines_name_their_partners():
     works = tuple(pairs.works_of(sources))
     index = pairs.index_of([works])
     (pair,) = pairs.ranked(index, 2)
-    places = report.places(works, sources, pairs.shared(index, pair))
+    places = similarity_report.places(works, sources, pairs.shared(index, pair))
     assert places[0].amount >= places[-1].amount
     assert all(one.split(": ")[-1] == other.split(": ")[-1] for one, other in
                (place.names for place in places))  # fmt: skip
@@ -365,10 +365,10 @@ def test_a_page_of_two_colluders_is_linear_in_their_code():
 
         sys.settrace(trace)
         try:
-            places = report.places(works, (sources, sources), weights)
+            places = similarity_report.places(works, (sources, sources), weights)
         finally:
             sys.settrace(None)
-        assert min(count, report.MAX_PLACES) == len(places)
+        assert min(count, similarity_report.MAX_PLACES) == len(places)
         return next(done)
 
     assert operations(480) < 6 * operations(120)
@@ -376,12 +376,12 @@ def test_a_page_of_two_colluders_is_linear_in_their_code():
 
 def test_a_page_has_no_more_lines_than_a_person_reads(monkeypatch):
     """At least the definitions that are most alike are shown."""
-    monkeypatch.setattr(report, "MAX_LINES_OF_PAGE", 10)
+    monkeypatch.setattr(similarity_report, "MAX_LINES_OF_PAGE", 10)
     sources = CLASS[3], CLASS[3]
     works = tuple(pairs.works_of(sources))
     index = pairs.index_of([works])
     weights = pairs.shared(index, pairs.ranked(index, 2)[0])
-    assert 1 == len(report.places(works, sources, weights))
+    assert 1 == len(similarity_report.places(works, sources, weights))
 
 
 @pytest.mark.slow
@@ -395,7 +395,7 @@ def test_pages_are_accessible_and_hostile_sources_are_text(page, tmp_path, width
     index = pairs.index_of([works])
     (pair,) = pairs.ranked(index, 2)
     names = ["<b>" + HOSTILE[5], "\u202eb"]
-    text = report.side_by_side(pair, names, works, (one, one), pairs.shared(index, pair))
+    text = similarity_report.side_by_side(pair, names, works, (one, one), pairs.shared(index, pair))
     path = tmp_path / "pair.html"
     path.write_text(text, encoding="utf-8", errors="replace")
     page.set_viewport_size({"width": width, "height": 900})

@@ -8,7 +8,7 @@ import torch
 
 from grader.base.errors import PolicyBroken
 from grader.grading.grade import grade
-from grader.proof.trials import CALLS_OF_TORCH
+from grader.proof.derived_trials import CALLS_OF_TORCH
 from grader.sandbox.box import Sandbox
 from grader.submission.submissions import Submission
 from tests.grader.in_the_sandbox import COURSE, NEEDS_LANDLOCK, answer, fault, warm

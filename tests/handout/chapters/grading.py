@@ -11,10 +11,16 @@ import kit
 from grader.base.errors import Status
 from grader.grading import sandboxed_student
 from grader.grading.verdict import verdict_on
-from grader.report import terminal
-from grader.report.reported import Reported
+from grader.report import terminal_report
+from grader.report.report_contents import Reported
 from grader.results.points import ALL_MINOR, EACH_MINOR, HARM, problem_result
-from grader.results.records import GraderInfo, Outcome, SubmissionInfo, SubmissionResult, worst
+from grader.results.result_records import (
+    GraderInfo,
+    Outcome,
+    SubmissionInfo,
+    SubmissionResult,
+    worst,
+)
 from grader.solutions.reference import optimizers as op
 from grader.submission import archives, submissions
 from grader.wire import protocol
@@ -56,7 +62,7 @@ class Chapter(Figures):
         self.gives(max_entries=archives.MAX_ENTRIES)
         self.gives(max_archive_mib=archives.MAX_ARCHIVE_BYTES >> 20, max_name=handing_in.MAX_NAME)
         self.gives(max_folders=handing_in.MAX_FOLDERS)
-        shown = re.search(r"sources (\w+) ·", terminal.render(Reported(result([]))))[1]
+        shown = re.search(r"sources (\w+) ·", terminal_report.render(Reported(result([]))))[1]
         assert handing_in.sha256(SOURCES).startswith(shown)
         self.gives(shown_hash=len(shown))
         first, *others, last = (name.removeprefix("assignment/") for name in handing_in.THE_COURSES)
@@ -148,10 +154,10 @@ class Chapter(Figures):
         ]
         rest = [Outcome(id=f"test_{i}", weight=1, status=Status.PASSED) for i in range(18)]
         points = problem_result("adamw", "optimizers", 20, [*failed, *rest])
-        text = terminal.render(Reported(result([points]), sections={"adamw": section}))
+        text = terminal_report.render(Reported(result([points]), sections={"adamw": section}))
         start = text.index("adamw · AdamW")
         self.gives(report=n(text[start : text.index("\n\n", start)]))
-        self.gives(report_lines=terminal.MAX_LINES)
+        self.gives(report_lines=terminal_report.MAX_LINES)
 
     def rules(self) -> None:
         """The forbidden names of each problem."""
