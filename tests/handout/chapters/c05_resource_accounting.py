@@ -247,7 +247,6 @@ class Chapter(Figures):
         self.gives(wren_run_flops=flops, wren_speed=speed)
         whole = 3 * wren.SEQUENCES * sum(quizzes.parts_of(wren.WREN).values())
         self.gives(wren_full_step=whole, wren_full_hours=wren.HOURS * whole / wren.STEP_FLOPS)
-        self.gives(section_devices=13.5)
 
     def exercises(self) -> None:
         """The answers."""
