@@ -128,7 +128,7 @@ class Chapter(Figures):
 
     def layers(self) -> None:
         """The activations that sixteen layers keep."""
-        self.gives(adamw_bytes=ra.bytes_per_parameter(wren.RECIPE), fp32_bytes=FP32.itemsize)
+        self.gives(fp32_bytes=FP32.itemsize)
         gelu, relu = self.plain[nn.GELU], self.plain[nn.ReLU]
         assert gelu == self.plain[nn.SiLU] == 2 * LAYERS
         assert relu == LAYERS + 1
