@@ -40,30 +40,37 @@ def _watch(tripwire: Tripwire) -> None:
     function as it is, which computes the same.
     """
     os.environ["TORCHDYNAMO_DISABLE"] = "1"
-    variable: Any = torch.autograd.Variable
-    variable._execution_engine = _Engine(variable._execution_engine, tripwire)
+    variable: Any = torch.autograd.variable
+    engine: Any = variable.Variable._execution_engine
+
+    class Engine:
+        """Torch's engine, which ends the test at a forbidden pass; no attribute leads to it."""
+
+        def run_backward(self, outputs: Any, gradients: Any, *args: Any, **kwargs: Any) -> Any:
+            if _is_forbidden(outputs, gradients):
+                _trip(tripwire)
+            return engine.run_backward(outputs, gradients, *args, **kwargs)
+
+        def queue_callback(self, callback: Any) -> None:
+            engine.queue_callback(callback)
+
+        def is_checkpoint_valid(self) -> Any:
+            return engine.is_checkpoint_valid()
+
+    variable.Variable._execution_engine = Engine()
+    variable.ImperativeEngine = torch._C._ImperativeEngine = Engine  # type: ignore[assignment, misc]
 
 
-class _Engine:
-    """Runs backward passes, and ends the test at one that is forbidden.
+def _is_forbidden(outputs: Any, gradients: Any) -> bool:
+    """Whether a pass runs inside a function to be written by hand, or may be written down.
 
-    That is a pass inside a function to be written by hand, and one that code of the student's
-    traces, or looks at through a mode of its own while torch multiplies.
+    Code of the student's can write a pass down that it traces, or one that it looks at through a
+    mode of its own while torch multiplies.
     """
-
-    def __init__(self, engine: Any, tripwire: Tripwire) -> None:
-        self._engine, self._tripwire = engine, tripwire
-
-    def run_backward(self, outputs: Any, gradients: Any, *args: Any, **kwargs: Any) -> Any:
-        modes = [m for m in _get_current_dispatch_mode_stack() if not _is_ours(type(m).__module__)]
-        by_hand = any(isinstance(mode, _GraphTasks) for mode in modes)
-        traced = torch._C._get_tracing_state() or any(map(_sees_operators, [*outputs, *gradients]))
-        if by_hand or traced or (modes and _multiplies(outputs)):
-            _trip(self._tripwire)
-        return self._engine.run_backward(outputs, gradients, *args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
+    modes = [mode for mode in _get_current_dispatch_mode_stack() if not _is_of_ours(type(mode))]
+    by_hand = any(isinstance(mode, _GraphTasks) for mode in modes)
+    traced = torch._C._get_tracing_state() or any(map(_sees_operators, [*outputs, *gradients]))
+    return bool(by_hand or traced or (modes and _multiplies(outputs)))
 
 
 def _sees_operators(tensor: Any) -> bool:
@@ -83,6 +90,12 @@ def _multiplies(outputs: Any) -> bool:
 
 def _is_ours(module: str) -> bool:
     return module.startswith(("tests.probes", "kit."))
+
+
+def _is_of_ours(kind: type) -> bool:
+    """Whether a class is one of ours, and does not only say so."""
+    home = vars(sys.modules.get(kind.__module__, object))
+    return _is_ours(kind.__module__) and home.get(kind.__name__) is kind
 
 
 def _trip(tripwire: Tripwire) -> None:

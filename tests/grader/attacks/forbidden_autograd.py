@@ -124,6 +124,7 @@ class Recorder(TorchDispatchMode):
         program.append((func, args, kwargs or {}, out))
         return out
 
+Recorder.__module__ = "kit.stand_in"
 program = []
 old = [torch.ones(shape, requires_grad=True) for shape in ((3, 4), (5, 4), (3, 5))]
 with Recorder():
@@ -146,13 +147,72 @@ holds: no code can trace a backward pass in this problem.
 from torch.fx.experimental.proxy_tensor import make_fx
 
 shapes = (3, 4), (5, 4), (3, 5)
-trace = make_fx(lambda x, w, g: grad(x @ w.T, (x, w), g), tracing_mode="symbolic")
+options = {"allow_unreachable": True, "accumulate_grad": False}
+
+def grads(x, w, g):
+    engine = torch._C._ImperativeEngine()
+    return engine.run_backward((x @ w.T,), (g,), False, False, (x, w), **options)
+
+trace = make_fx(grads, tracing_mode="symbolic")
 program = trace(*(torch.ones(shape, requires_grad=True) for shape in shapes))
 
 def derived(fn, leaves, grad_output):
     x, weight = leaves
     inputs = rows(x), weight, rows(grad_output)
     grad_x, grad_weight = program(*(each.detach() for each in inputs))
+    return grad_x.reshape(x.shape), grad_weight
+
+
+# %% recorded_in_torchscript
+"""Writes down a backward pass of TorchScript while the module is imported, and repeats it.
+
+open: TorchScript starts the pass in C++, where nothing of Python's looks; that is harder than the exercise.
+holds: no code can write a backward pass down in this problem.
+"""
+from torch.utils._python_dispatch import TorchDispatchMode
+
+class Recorder(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        program.append((func, args, out))
+        return out
+
+program = []
+unit = torch.jit.CompilationUnit("""
+def linear(x, w, g):
+    y = x @ w.t()
+    grads = torch.autograd.grad([y], [x, w], torch.jit.annotate(Optional[List[Optional[Tensor]]], [g]))
+    return grads
+""")
+old = [torch.ones(shape, requires_grad=True) for shape in ((3, 4), (5, 4), (3, 5))]
+with Recorder():
+    results = unit.linear(*old)
+
+def derived(fn, leaves, grad_output):
+    x, weight = leaves
+    now = dict(zip(map(id, old), (rows(x), weight, rows(grad_output))))
+    for func, args, out in program:
+        now[id(out)] = func(*(now.get(id(each), each) for each in args))
+    grad_x, grad_weight = (now[id(each)].detach() for each in results)
+    return grad_x.reshape(x.shape), grad_weight
+
+
+# %% differentiated_script
+"""Has TorchScript derive the backward pass as a program, which runs without autograd.
+
+holds: the function that derives it is guarded.
+"""
+@torch.jit.script
+def product(a, b):
+    return a @ b.t()
+
+def derived(fn, leaves, grad_output):
+    x, weight = (each.detach() for each in leaves)
+    differentiate = getattr(torch._C, "_jit_" + "differentiate")
+    graph = differentiate(product.graph.copy()).df
+    run = torch._C._create_function_from_graph("derived", graph)
+    turned = weight.t()
+    grad_x, grad_weight = run(rows(grad_output), torch.zeros_like(turned), rows(x), turned)
     return grad_x.reshape(x.shape), grad_weight
 
 
