@@ -15,7 +15,7 @@ from grader.classroom.intake.folder_items import FUTURE
 from grader.classroom.standings import Class
 from grader.course import late_policy
 from grader.course.late_policy import Policy
-from kit.text import one_line
+from kit.safe_text import one_line
 
 COMMA = re.compile(r"\d+,\d{1,2}", re.ASCII)
 SHOWN = 9  # the most rows with a mistake that one message lists

@@ -11,9 +11,9 @@ from grader.base.output_paths import Holds, Writes
 from grader.classroom import gradebook
 from grader.commands.class_commands import Book, RulesOption, class_of
 from grader.commands.shared_options import Folder, app, argument, option
-from kit.text import counted
+from kit.safe_text import counted
 
-# grader.analysis imports numpy and the libraries for pages, so only these commands import it.
+# grader.analysis imports the libraries for pages, so only these commands import it.
 
 
 @app.command()

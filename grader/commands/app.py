@@ -20,7 +20,7 @@ from grader.base.output_paths import Holds, Named
 from grader.commands import parameters
 from grader.commands.parameters import Parameter, parameters_of
 from grader.course import courses
-from kit.text import one_line
+from kit.safe_text import one_line
 
 
 class App(typer.Typer):
@@ -78,7 +78,8 @@ class App(typer.Typer):
     def _only_the_named(self) -> Iterator[None]:
         """Give Typer only the named command: to work out all parameters takes longer than many."""
         every = self.registered_commands
-        named = [one for one in every if sys.argv[1:2] == [name_of(one)]]
+        place = 3 if sys.argv[1:2] == ["--course"] else 1
+        named = [one for one in every if sys.argv[place : place + 1] == [name_of(one)]]
         self.registered_commands = named or every
         try:
             yield

@@ -60,8 +60,8 @@ from grader.report.report_contents import Format
 from grader.report.shared_wording import duration
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
-from grader.sandbox.pool import usual_jobs
-from kit.text import counted, first, one_line
+from grader.sandbox.process_pool import usual_jobs
+from kit.safe_text import counted, first, one_line
 
 SHOWN = 9  # the most students that a message names
 Book = Annotated[Path, argument("GRADEBOOK", "The gradebook that `grader batch` wrote.")]

@@ -27,7 +27,7 @@ from grader.commands.shared_options import (
 from grader.course import late_policy
 from grader.report.shared_wording import MAX_TEXT
 from grader.results.result_records import TestResult
-from kit.text import counted, one_line
+from kit.safe_text import counted, one_line
 
 Reason = Annotated[str, option("--reason", "The reason, which the student's report shows.")]
 Apply = Annotated[

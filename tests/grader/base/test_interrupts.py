@@ -175,7 +175,7 @@ import os, signal, threading, time
 from queue import SimpleQueue
 from grader.base import interrupts
 from grader.course import courses
-from grader.sandbox.pool import Pool
+from grader.sandbox.process_pool import Pool
 
 def interrupt():
     time.sleep(SECONDS)

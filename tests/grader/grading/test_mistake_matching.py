@@ -23,7 +23,7 @@ from grader.grading.recorded_cases import Cases
 from grader.grading.same_answers import same
 from grader.report import json_report
 from grader.results.result_records import Outcome
-from grader.solutions import mistakes
+from grader.solutions import known_mistakes
 from tests.grader import test_attacks
 
 COURSE = courses.load()
@@ -103,7 +103,7 @@ def graded(grader, root, tmp_path_factory):
 @pytest.mark.slow
 def test_a_known_mistake_is_named_by_its_numbers(graded):
     """The student's code differs from our version of the mistake."""
-    known = mistakes.load(COURSE.hidden, "adamw")
+    known = known_mistakes.load(COURSE.hidden, "adamw")
     mistake = next(m for m in known if m.name == "no_bias_correction")
     failed = [test for test in graded["adamw"].tests if test.status == "failed"]
     assert len(failed) >= 2
@@ -121,14 +121,14 @@ def test_a_known_mistake_is_named_by_its_numbers(graded):
     ],
 )
 def test_each_failure_has_the_name_of_its_cause(graded, problem, names):
-    says = {m.name: m.says for m in mistakes.load(COURSE.hidden, problem)}
+    says = {m.name: m.says for m in known_mistakes.load(COURSE.hidden, problem)}
     failed = [test for test in graded[problem].tests if test.status == "failed"]
     assert [test.mistake for test in failed] == [says[name] for name in names]
 
 
 @pytest.mark.slow
 def test_two_mistakes_that_meet_in_a_test_give_no_third_name(graded):
-    says = {m.name: m.says for m in mistakes.load(COURSE.hidden, "tensor_memory")}
+    says = {m.name: m.says for m in known_mistakes.load(COURSE.hidden, "tensor_memory")}
     names = says["elements_shown_for_storage"], says["unique_by_identity"]
     failed = [test for test in graded["tensor_memory"].tests if test.status == "failed"]
     assert len(failed) == 3
@@ -145,7 +145,9 @@ def test_a_mistake_that_nobody_knows_is_not_named(graded):
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_every_wrong_solution_can_be_rehearsed(problem):
     loaded = mistake_matching.wrong_solutions(COURSE, COURSE.problem(problem))
-    on_a_cpu = [m for m in mistakes.load(COURSE.hidden, problem) if m.is_tried_on("cpu", ("cpu",))]
+    on_a_cpu = [
+        m for m in known_mistakes.load(COURSE.hidden, problem) if m.is_tried_on("cpu", ("cpu",))
+    ]
     assert len(loaded) == len(on_a_cpu)
 
 
@@ -161,7 +163,7 @@ def test_a_mistake_that_nobody_has_read_is_not_executed(tmp_path):
     write_mistakes(tmp_path, hostile + "\n[1] Yes.\n- 1\n+ 2\n")
     loaded = mistake_matching._loaded(tmp_path, "p", "m", "def f():\n    return 1\n")
     assert ["1"] == [mistake.name for mistake, _ in loaded]
-    (found,) = mistakes.unread(tmp_path, "p")
+    (found,) = known_mistakes.unread(tmp_path, "p")
     assert "draft_1" == found.name
 
 

@@ -11,7 +11,7 @@ import pytest
 from grader.base.errors import GraderFault
 from grader.grading.grade import grade
 from grader.report import json_report
-from grader.sandbox import visible
+from grader.sandbox import visible_files
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
@@ -110,7 +110,7 @@ def bare_with(monkeypatch, tmp_path):
 
     @contextmanager
     def start(line):
-        boot = visible.GRADER / "worker" / "boot.py"
+        boot = visible_files.GRADER / "worker" / "boot.py"
         changed = tmp_path / "boot.py"
         text = boot.read_text().replace(
             "    forget_runtime(runtime)",

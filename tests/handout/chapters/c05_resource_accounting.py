@@ -10,7 +10,7 @@ import torch
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import quizzes, wren
-from handout.site.formulas import FULL, LOWEST, MASTER, SLIM
+from handout.site.calculator_formulas import FULL, LOWEST, MASTER, SLIM
 from tests.handout.chapters.c04_flop_counting import GPT2, GPT3
 from tests.handout.page_figures import Figures, n
 

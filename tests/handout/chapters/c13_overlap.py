@@ -13,9 +13,9 @@ from grader.solutions.reference import gpu
 from grader.solutions.reference import precision as pr
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import quizzes, wren
-from handout.site.measured import RECORD, cells
+from handout.site.measure_wren import RECORD, cells
 from handout.site.pictures import prefetching
-from kit import stand_in
+from kit import gpu_stand_in
 from tests.handout.chapters.c13_gpu import BF16, FP16, FP32, H100, HEADERS, PEAK
 from tests.handout.page_figures import Figures, n
 
@@ -38,7 +38,7 @@ def listed(macro):
 def drawn(depth, count):
     """The number of batches that the reference has drawn when it returns each batch."""
     asked = []
-    with stand_in.gpu():
+    with gpu_stand_in.gpu():
         source = (asked.append(1) or (torch.zeros(1), torch.zeros(1)) for _ in range(count))
         return [len(asked) for _ in gpu.Prefetcher(source, "cuda", depth)]
 
@@ -91,7 +91,7 @@ class Chapter(Figures):
         return copy / step
 
     def copies(self) -> None:
-        """The picture; tests/grader/course/test_stand_in.py has what makes a copy late."""
+        """The picture; tests/grader/course/test_gpu_stand_in.py has what makes a copy late."""
         spans = {kind: prefetching.timeline(prefetch=kind) for kind in (False, True)}
         copy, kernels = (
             {f"{1000 * (s.stop - s.start):.7f}" for s in spans[True] if s.what == what}
@@ -115,7 +115,7 @@ class Chapter(Figures):
 
     def races(self) -> None:
         """What a race reads; tests/hidden/gpu_prefetch has one mistake for each precaution."""
-        self.gives(poison=stand_in.POISON)
+        self.gives(poison=gpu_stand_in.POISON)
 
     def depth(self) -> None:
         """The number of batches in memory."""
