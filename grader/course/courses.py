@@ -209,10 +209,10 @@ class Course(msgspec.Struct, frozen=True):
         found = {}
         for problem, section in self.sections.items():
             chapter, _, number = section.partition(".")
-            pages = sorted(self.handout.glob(f"{int(chapter):02}_*.md"))
-            if url and pages:
-                page = f"{pages[0].stem}.html#section-{chapter}-{number}"
-                found[problem] = f"{url.rstrip('/')}/{page}"
+            for path in self.handout.glob(f"{int(chapter):02}_*.md"):
+                if url and f"\n## {section} " in text_of(path):
+                    page = f"{path.stem}.html#section-{chapter}-{number}"
+                    found[problem] = f"{url.rstrip('/')}/{page}"
         return found
 
     def limits_of(self, problem: Problem) -> Limits:

@@ -28,7 +28,7 @@ from grader.solutions.reference.flop_counting import FlopCounter, TransformerCon
 from handout.site import wren
 
 RECORD = Path(__file__).parents[1] / "measured.json"
-PAGE = RECORD.with_name("13_gpu.md")
+PAGE = RECORD.with_name("13_overlap.md")
 COMMAND = "python -m handout.site.measure_wren"
 
 

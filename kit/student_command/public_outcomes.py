@@ -170,9 +170,11 @@ def _named(others: list[Failure]) -> str:
 def addresses_of(root: Path, failure: Failure) -> Iterator[str]:
     """The addresses of a failure's section and calculator in the built handout, if it is here."""
     chapter, _, section = failure.problem.get("section", "").partition(".")
+    place = f"section-{chapter}-{section}"
     for site in (root / name for name in SITES):
         for path in site.glob(f"{int(chapter):02}_*.html") if chapter else ():
-            yield f"{path.absolute().as_uri()}#section-{chapter}-{section}"
+            if f'id="{place}"' in path.read_text(encoding="utf-8"):
+                yield f"{path.absolute().as_uri()}#{place}"
         page = site / "calculators.html"
         if failure.calculator and page.is_file():
             yield f"{page.absolute().as_uri()}#calculator-tensor?{failure.calculator}"

@@ -64,14 +64,14 @@ import ctypes
 
 import torch
 
-from kit import stand_in
+from kit import gpu_stand_in
 
 torch.cuda.get_device_capability = lambda device=None: (9, 0)
 
 
 def _start():
     ctypes.CDLL(None).prctl(15, {name!r}.encode(), 0, 0, 0)
-    _start.kept = stand_in.gpu()
+    _start.kept = gpu_stand_in.gpu()
     _start.kept.__enter__()
 
 
@@ -134,11 +134,7 @@ class Idle(Gpu):
 
 
 class Machine:
-    """A machine with a stand-in for a GPU, its course and its environment.
-
-    Args:
-        folder: An empty folder.
-    """
+    """A machine in an empty folder: with a stand-in for a GPU, its course and its environment."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._log = folder, folder / "log"

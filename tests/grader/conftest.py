@@ -1,8 +1,4 @@
-"""Fixtures for the tests of the grader.
-
-They provide the repository, a way to run the command, and a copy of the course that a test may
-change.
-"""
+"""Fixtures for the tests of the grader: the repository, the command, and copies of the course."""
 
 import gc
 import re
@@ -140,11 +136,16 @@ def copied_course(folder: Path) -> Path:
     return target
 
 
-def starts_sooner(course: Path) -> Path:
-    """Let a copy of the course preload nothing, so that it starts faster.
+def changed(path: Path, old: str, new: str) -> Path:
+    """Replace a text in a file, once; return the file."""
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    return path
 
-    Each process of a test then imports what it needs.
-    """
+
+def starts_sooner(course: Path) -> Path:
+    """Let a copy of the course preload nothing: it starts faster, and each process imports more."""
     listed = course / "assignment" / "problems.toml"
     listed.write_text(re.sub(r"(?m)^preload = .*", "preload = []", listed.read_text()))
     return course

@@ -115,10 +115,7 @@ def hand_in(book, student, text, at=DUE, **statuses):
 
 
 def run_on(device, file, *, status=Status.PASSED, seed=0, what=""):
-    """Write the result of a run of two problems.
-
-    `linear` has one test for each device, `tensor_memory` one for a CPU.
-    """
+    """Write a result: `linear` has a test for each device, `tensor_memory` one for a CPU."""
 
     def ended(test, on):
         if on != device:

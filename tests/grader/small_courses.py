@@ -1,7 +1,4 @@
-"""Small courses without torch: in plain Python, and with NumPy.
-
-Their tests and solutions are complete, so that `grader validate` accepts them.
-"""
+"""Small courses without torch, in plain Python and with NumPy, that `grader validate` accepts."""
 
 import shutil
 from pathlib import Path

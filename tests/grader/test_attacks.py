@@ -107,10 +107,7 @@ class Attack:
 
     @property
     def control(self) -> courses.Problem:
-        """A problem of another module, which keeps its honest solution.
-
-        It has few tests, but an archive has the modules that all archives have.
-        """
+        """A problem of another module with few tests, which keeps its honest solution."""
         if self.target.module != "tensor_memory":
             return COURSE.problem("tensor_memory")
         return COURSE.problem("linear" if self.is_archive else "lr_schedule")
@@ -173,10 +170,7 @@ def honest_sources() -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def planted():
-    """Plant two secrets for the attacks to look for.
-
-    One is in this process's environment, the other in a file that anyone may write.
-    """
+    """Two secrets for the attacks to look for: in the environment, and in a file of everybody's."""
     tokens = [f"SECRET-{uuid.uuid4().hex}" for _ in range(2)]
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -271,10 +265,7 @@ def sandbox(request, sandboxes):
 
 
 def escaped(uid: int) -> list[Path]:
-    """Files on the host that an attack created.
-
-    Recognize them by their name, or by the sandbox's user id, which owns no other file.
-    """
+    """Files on the host that an attack created: by their name, or the user id of the sandbox."""
     folders = [Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path.home()]
     entries = [entry for folder in folders if folder.is_dir() for entry in folder.iterdir()]
     return [
@@ -291,10 +282,7 @@ def owner(path: Path) -> int | None:
 
 @cache
 def private_lines_of(problem_id: str) -> set[str]:
-    """Lines of the solution and the hidden tests.
-
-    The first paragraph of each docstring is left out, because a report shows it.
-    """
+    """Lines of the solution and the hidden tests, without what a report shows of docstrings."""
     problem = COURSE.problem(problem_id)
     solution = re.findall(
         r"# BEGIN SOLUTION.*?\n(.*?)# END SOLUTION", reference(problem.path).decode(), re.DOTALL
@@ -414,10 +402,7 @@ def on_the_sandbox(attacks: list[Attack]):
     ],
 )
 def test_they_fail_for_an_ordinary_user_as_well(attacks):
-    """The tests above, at the first level, run by a user who owns nothing here.
-
-    Everything in such a user's box belongs to the user, and so to the student's code.
-    """
+    """Everything in such a user's box belongs to the user, and so to the student's code."""
     test = f"{__file__}::{test_it_earns_nothing_and_harms_nobody.__name__}"
     ids = [f"{test}[bubblewrap-{attack.name}]" for attack in attacks]
     assert passed_by_an_ordinary_user(*ids).startswith(f"{len(attacks)} passed")

@@ -1,7 +1,4 @@
-"""A submission can never read or import the grader, however the grader is installed.
-
-An installed grader can also grade another course.
-"""
+"""However the grader is installed, no submission reads or imports it; it grades other courses."""
 
 import json
 import os
@@ -127,10 +124,7 @@ def test_nothing_is_seen_of_an_editable_grader(tmp_path, root):
 
 @pytest.fixture(scope="module")
 def installed(root, tmp_path_factory):
-    """An environment with a grader installed from a real wheel, and the same torch as here.
-
-    The values are its interpreter and the grader's folder in it.
-    """
+    """The Python of an environment with a grader from a real wheel, and the grader's folder."""
     folder = tmp_path_factory.mktemp("installed")
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
     build += ["--directory", str(folder / "wheel")]

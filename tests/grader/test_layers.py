@@ -43,10 +43,7 @@ WORKER = {
 
 
 def room_of(name):
-    """Return a module's component, such as `grader.sandbox` for grader.sandbox.sandbox.
-
-    A module outside these folders is a component of its own.
-    """
+    """A module's component, such as `grader.sandbox` for grader.sandbox.sandbox, or the module."""
     return ".".join(name.split(".")[:2])
 
 
@@ -64,10 +61,7 @@ def nodes_of(path):
 
 @cache
 def imports(path, *, top_level=False):
-    """Every module that a file imports, at any place in the file.
-
-    `from a import b` counts as a.b if that is a module.
-    """
+    """Every module that a file imports, anywhere; `from a import b` counts as a.b if it is one."""
     found = set()
     for node in nodes_of(path)[0].body if top_level else nodes_of(path):
         if isinstance(node, ast.Import):
@@ -171,10 +165,7 @@ def test_a_file_imports_only_what_is_there_where_it_runs(path, packages, modules
 
 @pytest.mark.parametrize("path", TRUSTED, ids=ids(TRUSTED))
 def test_dependencies_of_the_grader_point_one_way(path):
-    """A component imports only from layers listed above its own, anywhere in its files.
-
-    The trusted side handles the worker, solutions and tests as files, never as modules.
-    """
+    """The trusted side handles the worker, solutions and tests as files, never as modules."""
     room = room_of(name_of(path))
     assert room in FLOOR, f"{room} has no line in FLOORS"
     others = {room_of(name) for name in imports(path) if tops([name]) == {"grader"}} - {room}

@@ -14,7 +14,7 @@ from grader.base.errors import UsageError
 from grader.course import courses
 from grader.sandbox.sandbox import Sandbox
 from tests.grader import small_courses
-from tests.grader.conftest import ROOT
+from tests.grader.conftest import ROOT, changed
 from tests.grader.in_the_sandbox import LEVELS
 from tests.grader.processes import ran
 from tests.grader.sampling import every
@@ -159,8 +159,7 @@ def test_a_plain_course_says_nothing_of_what_it_has_not(plain, tmp_path):
     student = tmp_path / "student"
     assert not [*student.glob("kit/stand_in*")]
     said += [path.read_text() for path in student.rglob("*.[pmt]*") if "kit" not in path.parts]
-    words = student / "assignment" / "words.py"
-    words.write_text(words.read_text().replace("raise NotImplementedError", "return 5  #", 1))
+    changed(student / "assignment" / "words.py", "raise NotImplementedError", "return 5  #")
     for arguments in ((), ("--help",), ("check", "count_words"), ("check", "report")):
         command = [python, "-m", "assignment", *arguments]
         done = ran(command, cwd=student)
@@ -225,11 +224,9 @@ def test_the_data_and_the_packages_of_a_course_go_where_its_tests_go(tmp_path):
     code = {"probes/__init__.py": PROBE, "hidden/count_words/test_hidden.py": HIDDEN}
     for name, text in {**data, **code}.items():
         (course / "tests" / name).write_text(text)
-    listed = course / "assignment" / "problems.toml"
-    listed.write_text(listed.read_text().replace("packages = []", 'packages = ["filelock>=3"]'))
-    done = grader(
-        sys.executable, "grade", "--course", course, handed_in(course, tmp_path / "given")
-    )
+    changed(course / "assignment/problems.toml", "packages = []", 'packages = ["filelock>=3"]')
+    given = handed_in(course, tmp_path / "given")
+    done = grader(sys.executable, "grade", "--course", course, given)
     assert "count_words  1.00 / 1" in done.stdout, done.stdout + done.stderr
     found = {}
     for kind in ("student", "gradescope"):

@@ -57,7 +57,6 @@ def load(text):
 
 
 def steps(workflow):
-    """Every step of every job."""
     return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
@@ -81,11 +80,7 @@ def machines(job):
 
 
 def of_a_job(name, job, workflow):
-    """Each job has a timeout.
-
-    A job on one of our own machines is closed to strangers and forks, and is never cancelled
-    midway.
-    """
+    """Each has a timeout; on our own machines, no stranger, no fork and no cancelling midway."""
     if not isinstance(job.get("timeout-minutes"), int):
         yield f"{name} has no timeout"
     if all(HOSTED.fullmatch(str(machine)) for machine in machines(job)):
@@ -235,7 +230,6 @@ def test_every_command_of_a_workflow_exists(path):
     ],
 )
 def test_a_command_that_does_not_exist_is_noticed(script, said):
-    """A target, a variable, a program or an option is misspelt."""
     assert said in "\n".join(wrong_in(script))
 
 
@@ -263,7 +257,6 @@ def test_a_summary_of_the_class_is_text():
 
 
 def run_script(name, *arguments):
-    """Run a script and return the completed process."""
     command = [python(), f"scripts/{name}.py", *map(str, arguments)]
     return ran(command, cwd=ROOT)
 

@@ -17,10 +17,9 @@ import torch
 
 from grader.course import courses
 from handout.site import agreement, chapter_notebooks
-from tests.handout.page_figures import CODE, reference_as_assignment
+from tests.handout.page_figures import CHAPTERS, CODE, reference_as_assignment
 
 COURSE = courses.load()
-NAMES = [f"{number:02}_{module}" for number, module in enumerate(COURSE.modules, 1)]
 LEFT_OVER = re.compile(
     r"\{[a-z:]+\}|:::|^>? *:\w+:|^\([\w-]+\)=|\]\{#|\]\((?!https?://)|`{3,}\w*\{", re.MULTILINE
 )
@@ -52,8 +51,8 @@ def shown(source, names):
 
 def test_each_chapter_has_a_valid_notebook():
     """The format's own schema accepts each one; ids of cells are unique and never change."""
-    assert list(written()) == NAMES
-    for name in NAMES:
+    assert list(written()) == CHAPTERS
+    for name in CHAPTERS:
         notebook = nbformat.reads(written()[name], as_version=4)
         nbformat.validate(notebook)
         assert [cell.id for cell in notebook.cells] == [
@@ -61,7 +60,7 @@ def test_each_chapter_has_a_valid_notebook():
         ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CHAPTERS)
 def test_a_notebook_runs_from_top_to_bottom(name, monkeypatch):
     """With the reference, each cell shows its stored output, which is what the page shows."""
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -78,7 +77,7 @@ def test_a_notebook_runs_from_top_to_bottom(name, monkeypatch):
         assert shown(asks["source"], names) == f"['{int(name[:2])}']\n"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CHAPTERS)
 def test_a_notebook_tells_everything_in_plain_markdown(name):
     """No mark of MyST is left, and headings, boxes, answers and results are as many as before."""
     page = agreement.pages()[f"{name}.md"]
@@ -105,7 +104,7 @@ def test_code_is_found_in_a_zip_file_and_its_lack_is_one_sentence(tmp_path, monk
     """The first cell looks around the notebook, and unpacks what was uploaded beside it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    setup = cells(NAMES[0], "code")[0]["source"]
+    setup = cells(CHAPTERS[0], "code")[0]["source"]
     with torch.random.fork_rng():
         assert shown(setup, {}).startswith("Your code is not here: zip your folder")
         (tmp_path / "broken.zip").write_bytes(b"PK")
@@ -136,9 +135,11 @@ def test_one_click_fetches_the_bundle(tmp_path, monkeypatch):
     assert chapter_notebooks.in_colab(on_github, "01_x").endswith(
         "/github/ada/course/blob/main/handout/site/notebooks/01_x.ipynb"
     )
-    elsewhere = of(bundle_url="https://course.example/student.zip")
-    assert chapter_notebooks.in_colab(elsewhere, "01_x") == ""
-    setup = json.loads(chapter_notebooks.written(on_github)[NAMES[0]])["cells"][1]["source"]
+    assert (
+        chapter_notebooks.in_colab(of(bundle_url="https://course.example/student.zip"), "01_x")
+        == ""
+    )
+    setup = json.loads(chapter_notebooks.written(on_github)[CHAPTERS[0]])["cells"][1]["source"]
     assert f'"{on_github.bundle_url}"' in "".join(setup)
 
 
@@ -154,6 +155,6 @@ def test_each_chapter_links_its_notebook(site):
     """The site has the notebooks, and no other page links one."""
     for page in site.glob("*.html"):
         links = re.findall(r'href="notebooks/(\w+)\.ipynb" download', page.read_text("utf-8"))
-        assert links == [page.stem] * (page.stem in NAMES), page.name
+        assert links == [page.stem] * (page.stem in CHAPTERS), page.name
     files = {path.stem: path.read_text("utf-8") for path in site.glob("notebooks/*")}
     assert files == written()

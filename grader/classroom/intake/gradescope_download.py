@@ -10,6 +10,7 @@ import msgspec
 import yaml
 
 from grader.base.errors import UsageError
+from grader.base.limited_reading import Readers, Unread
 from grader.classroom.class_records import HandedIn
 from grader.classroom.intake.folder_items import (
     EXPORT,
@@ -25,11 +26,14 @@ from grader.classroom.intake.folder_items import (
 from kit.safe_text import one_line
 
 MAX_SUBMITTERS = 1000  # of one submission
+# For the metadata of a class, of which 1,000 students with 20 submissions have a million values.
+SECONDS = 60.0
+MEMORY_BYTES = 2**31
 
 
 class _Submitter(msgspec.Struct, frozen=True):
     name: str | None = None
-    sid: str | int | None = None
+    sid: str | None = None
     email: str | None = None
 
 
@@ -37,13 +41,7 @@ class _Exported(msgspec.Struct, frozen=True):
     submitters: list[_Submitter] | None = None
     created_at: str | None = None
     history: Any = None
-
-    @property
-    def number(self) -> int:
-        """The number of the attempt; runs that failed through no fault of the student were none."""
-        earlier = self.history if isinstance(self.history, list) else []
-        failed = [isinstance(e, dict) and e.get("autograder_error") == "true" for e in earlier]
-        return failed.count(False) + 1
+    number: int = 1  # which of the student's attempts it is, by the history
 
 
 def export(items: list[FolderItem]) -> Found:
@@ -72,35 +70,20 @@ def export(items: list[FolderItem]) -> Found:
 
 
 def _described(path: Path) -> dict[str, _Exported]:
-    try:
-        tree = parse(text_of(path))
-    except yaml.YAMLError as e:
-        problem = one_line(getattr(e, "problem", None) or "it cannot be parsed", 200)
-        mark = getattr(e, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        raise UsageError(f"{shown(path)}{line} is not valid metadata: {problem}") from None
-    if not isinstance(tree, dict):
-        raise UsageError(f"{shown(path)} describes no submissions; export them again")
-    described = {}
-    for name, fields in tree.items():
-        try:
-            described[name] = msgspec.convert(fields, _Exported)
-        except msgspec.ValidationError as e:
-            raise UsageError(
-                f"{shown(path)}: {one_line(name, MAX_NAME)} is not in Gradescope's format: "
-                f"{one_line(str(e), 200)}"
-            ) from None
-    return described
+    text, kind = text_of(path), dict[str, _Exported]
+    with Readers(described, 1, seconds=SECONDS, memory_bytes=MEMORY_BYTES, kind=kind) as reader:
+        (found,) = reader.each([text])
+    if isinstance(found, Unread):
+        raise UsageError(f"{shown(path)} {found.reason}")
+    return found
 
 
 def _of_submitters(
     item: FolderItem, submitters: list[_Submitter], at: datetime | None, number: int | None
 ) -> Iterator[HandedIn]:
     """One record per student of a submission; if none is named, one with the folder's name."""
-    if len(submitters) > MAX_SUBMITTERS:
-        raise UsageError(f"{item.name} has more than {MAX_SUBMITTERS} students in its metadata")
     for who in submitters:
-        known = (str(who.sid or ""), who.email, who.name)
+        known = (who.sid, who.email, who.name)
         names = [clean for value in known if (clean := _clean(value))] or [item.stem]
         yield HandedIn(
             path=item.path,
@@ -121,71 +104,53 @@ def _clean(value: str | None) -> str:
     return " ".join(unicodedata.normalize("NFC", start).split())[:MAX_NAME]
 
 
-MAX_DEPTH = 100  # of nested lists and mappings
-MAX_NODES = 1_000_000  # texts, lists and mappings: 1,000 students with 20 submissions of 50 fields
+# --- in a process of its own ----------------------------------------------------------------------
 
 
-def parse(text: str) -> object:
-    """Build dicts, lists, strings and None from YAML.
+class _Loader(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]
+    """Builds dicts, lists, strings and None, whatever a tag names, and merges no mappings.
 
-    PyYAML's own loaders turn an unquoted 0123 into the number 83, take exponential time to merge
-    mappings, and overflow the C stack on deep nesting. PyYAML's event stream has none of these
-    problems. An alias counts as all that it stands for, so what reads the result ends soon.
-
-    Raises:
-        yaml.YAMLError: The text is not YAML, or uses features that an export does not need.
+    PyYAML's other loaders turn an unquoted 0123 into the number 83, and take exponential time to
+    merge mappings.
     """
-    root: list[object] = []
-    # Each open container, its children, its anchor, and how many nodes came before it.
-    stack: list[tuple[object, list[object], str | None, int]] = [(None, root, None, 0)]
-    anchors: dict[str | None, tuple[object, int]] = {}  # a value, and its number of nodes
-    nodes = 0
-    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        if isinstance(event, yaml.CollectionEndEvent):
-            container, children, anchor, before = stack.pop()
-            _close(container, children, event)
-            anchors[anchor] = container, nodes - before
-        elif isinstance(event, yaml.NodeEvent):
-            value, more = _value(event, anchors)
-            if (nodes := nodes + more) > MAX_NODES:
-                raise _unfit(event, f"it has more than {MAX_NODES:,} values")
-            stack[-1][1].append(value)
-            if isinstance(event, yaml.CollectionStartEvent):
-                stack.append((value, [], event.anchor, nodes - 1))
-            elif not isinstance(event, yaml.AliasEvent):
-                anchors[event.anchor] = value, 1
-            if len(stack) > MAX_DEPTH:
-                raise _unfit(event, f"it is nested more than {MAX_DEPTH} levels deep")
-    return root[0] if len(root) == 1 else None
+
+    def construct_scalar(self, node: yaml.ScalarNode) -> str | None:
+        """A text, or None as YAML writes it without quotes."""
+        is_null = not node.style and node.value in ("", "~", "null", "Null", "NULL")
+        return None if is_null else str(node.value)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:
+        """A mapping; the keys are Ruby's symbols, such as `:sid`."""
+        found = super().construct_mapping(node, deep)
+        return {str(key).removeprefix(":"): value for key, value in found.items()}
 
 
-def _value(event: yaml.Event, anchors: dict[str | None, tuple[object, int]]) -> tuple[object, int]:
-    """The value that starts at this event, and its number of nodes; an open container has one."""
-    if isinstance(event, yaml.AliasEvent):
-        if event.anchor not in anchors:
-            raise _unfit(event, "it refers to an anchor that it does not define before")
-        return anchors[event.anchor]
-    tag = getattr(event, "tag", None)
-    if tag not in (None, "!"):
-        raise _unfit(event, f"the tag {tag} is not allowed")
-    if isinstance(event, yaml.ScalarEvent):
-        null = event.style is None and event.value in ("", "~", "null", "Null", "NULL")
-        return (None if null else event.value), 1
-    return ({} if isinstance(event, yaml.MappingStartEvent) else []), 1
+def described(text: str) -> dict[str, _Exported] | Unread:
+    """The submissions that the metadata describe, by the names of their folders."""
+    try:
+        tree = _Loader(text).get_single_data()
+    except yaml.YAMLError as e:
+        problem = one_line(getattr(e, "problem", None) or "it cannot be parsed", 200)
+        mark = getattr(e, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark else ""
+        return Unread(f"is not valid metadata{where}: {problem}")
+    if not isinstance(tree, dict):
+        return Unread("describes no submissions; export them again")
+    found = {}
+    for name, fields in tree.items():
+        try:
+            one = msgspec.convert(fields, _Exported)
+        except msgspec.ValidationError as e:
+            which = f"has {one_line(name, MAX_NAME)}, which is not in Gradescope's format"
+            return Unread(f"{which}: {one_line(str(e), 200)}")
+        if len(one.submitters or ()) > MAX_SUBMITTERS:
+            return Unread(f"has more than {MAX_SUBMITTERS} students for {one_line(name, MAX_NAME)}")
+        found[name] = msgspec.structs.replace(one, history=None, number=_number(one.history))
+    return found
 
 
-def _close(container: object, children: list[object], event: yaml.Event) -> None:
-    """Fill a list or dict with its collected values; keys are Ruby's symbols, such as `:sid`."""
-    if isinstance(container, list):
-        container += children
-    elif isinstance(container, dict):
-        keys = children[::2]
-        if not all(isinstance(key, str) for key in keys):
-            raise _unfit(event, "a key is not text")
-        names = [key.removeprefix(":") for key in keys if isinstance(key, str)]
-        container.update(zip(names, children[1::2], strict=True))
-
-
-def _unfit(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
-    mark = getattr(event, "start_mark", None)  # typed as either of two classes
-    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+def _number(history: object) -> int:
+    """The number of the attempt; runs that failed through no fault of the student were none."""
+    earlier = history if isinstance(history, list) else []
+    failed = [isinstance(e, dict) and e.get("autograder_error") == "true" for e in earlier]
+    return failed.count(False) + 1

@@ -46,7 +46,6 @@ def test_a_long_text_is_cut_and_says_so(text, shown):
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_no_unsafe_character_is_left(text):
-    """This holds for any text."""
     shown = printable(text, 1000)
     assert not any(unicodedata.category(c) in UNSAFE for c in shown if c != "\n")
     assert text.count("\n") == shown.count("\n")

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from grader.base.errors import CourseFault, UsageError
 from grader.course import courses, problems_toml
+from tests.grader.conftest import changed
 
 
 @pytest.fixture
 def tiny(root, tmp_path):
-    """A copy of the example course."""
     return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "tiny")
 
 
@@ -33,8 +33,7 @@ def test_a_course_that_names_no_packages_has_the_usual_ones(tiny):
     assert (("numpy",), False) == (course.packages, course.uses_torch)
     assert with_packages(tiny, '["numpy", "torch>=2.6"]').uses_torch
     assert not with_packages(tiny, "[]").packages
-    listed = tiny / "assignment" / "problems.toml"
-    listed.write_text(listed.read_text().replace("packages = []\n", ""))
+    changed(tiny / "assignment/problems.toml", "packages = []\n", "")
     assert courses.load(tiny).packages == ("torch", "numpy", "einops", "jaxtyping")
     assert courses.load().uses_torch
 
@@ -212,6 +211,14 @@ def test_what_is_right_is_loaded():
     assert courses.load().problem("autograd").points >= 1
     assert set(LIMITS) == set(courses.Limits.__struct_fields__)
     assert set(problems_toml.KEYS) == set(courses.Problem.__struct_fields__)
+
+
+def test_a_link_leads_to_the_page_that_has_the_section():
+    """A long chapter has several pages."""
+    links = courses.load().handout_links("https://course.example/")
+    assert links["adamw"] == "https://course.example/08_optimizers.html#section-8-2"
+    assert links["lr_schedule"] == "https://course.example/08_steering.html#section-8-4"
+    assert links.keys() == courses.load().sections.keys()
 
 
 @pytest.mark.parametrize(

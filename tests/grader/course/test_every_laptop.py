@@ -40,7 +40,6 @@ def work(tmp_path, bundle):
 
 @pytest.fixture
 def solved(work, root):
-    """The bundle, with all problems solved."""
     for path in (root / "grader/solutions/reference").glob("*.py"):
         shutil.copy(path, work / "assignment")
     return work

@@ -27,7 +27,6 @@ def replaced():
 
 
 def broken_off():
-    """Run a stand-in block that raises an exception."""
     with gpu_stand_in.gpu():
         assert torch.cuda.is_available()
         assert not set(map(id, replaced())) & set(map(id, before)), "nothing was replaced"

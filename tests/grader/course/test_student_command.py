@@ -27,6 +27,7 @@ from kit.handing_in import Accepted
 from kit.student_command import check as checking
 from kit.student_command import last_time, mismatch_pictures, progress_markdown, submit
 from kit.student_command.public_outcomes import Failure, ProblemProgress, RunOutcome, hints
+from tests.grader.conftest import ROOT, changed
 from tests.grader.processes import ran
 from tests.grader.sampling import every
 from tests.grader.warm_python import python
@@ -37,24 +38,21 @@ COURSE = courses.load()
 
 
 @pytest.fixture
-def work(tmp_path, root):
+def work(tmp_path):
     """A student's folder, with the stubs."""
     folder = tmp_path / "work"
     skipped = shutil.ignore_patterns("hidden", "grader", "__pycache__")
     for name in ("assignment", "kit", "tests"):
-        shutil.copytree(root / name, folder / name, ignore=skipped)
-    shutil.copy(root / "grader/publish/bundle/student/pyproject.toml", folder)
+        shutil.copytree(ROOT / name, folder / name, ignore=skipped)
+    shutil.copy(ROOT / "grader/publish/bundle/student/pyproject.toml", folder)
     return folder
 
 
 def run(folder, *words, **options):
-    """Run `python -m` with these words in that folder."""
-    command = [python(), "-m", *words]
-    return ran(command, cwd=folder, **options)
+    return ran([python(), "-m", *words], cwd=folder, **options)
 
 
 def assignment(folder, *arguments):
-    """Run `python -m assignment` in that folder."""
     return run(folder, "assignment", *arguments)
 
 
@@ -62,7 +60,6 @@ FORWARD = "return x @ self.weight.T"
 
 
 def check(folder, *arguments):
-    """Run `python -m assignment check` in that folder."""
     return assignment(folder, "check", *arguments)
 
 
@@ -77,45 +74,48 @@ def started(folder, *options, out=subprocess.PIPE):
     return subprocess.Popen(command, cwd=folder, stdout=out, stderr=subprocess.STDOUT, text=True)
 
 
-def solve(folder, root, *modules):
-    """Replace some modules with the reference, and return their paths."""
+def solve(folder, *modules):
+    """Replace some modules with the reference."""
     for module in modules:
-        shutil.copy(root / f"grader/solutions/reference/{module}.py", folder / "assignment")
-    return [folder / f"assignment/{module}.py" for module in modules]
+        shutil.copy(ROOT / f"grader/solutions/reference/{module}.py", folder / "assignment")
 
 
-def linear(folder, root, forward):
+def solved(folder, module, old="", new="", *, begins="", ends=""):
+    """Solve a module but for one text, between other lines; return its path."""
+    solve(folder, module)
+    path = folder / f"assignment/{module}.py"
+    path.write_text(f"{begins}{path.read_text()}{ends}")
+    return changed(path, old, new) if old else path
+
+
+def linear(folder, forward):
     """Solve linear.py, but for the line of Linear.forward; return its path."""
-    (path,) = solve(folder, root, "linear")
-    source = path.read_text()
-    assert source.count(FORWARD) == 1
-    path.write_text(source.replace(FORWARD, forward))
-    return path
+    return solved(folder, "linear", FORWARD, forward)
+
+
+def limit_is(folder, old, new):
+    changed(folder / "assignment/problems.toml", old, new)
+
+
+def rows(done):
+    """The problems of the rows that a check shows."""
+    return [line.split()[0] for line in done.stdout.splitlines() if " points " in line]
 
 
 # --- check
 
 
-def test_progress_has_a_row_a_problem_and_says_what_is_next(work, root):
+def test_progress_has_a_row_a_problem_and_says_what_is_next(work):
     """Below the rows is the first thing to do, with its file, line, section and command."""
-    (path,) = solve(work, root, "tensor_memory")
-    source = path.read_text()
-    start = source.index("def contiguous_strides")
-    body = source.index("# BEGIN SOLUTION", start)
-    path.write_text(
-        f'{source[:body]}raise NotImplementedError("storage_views: see handout §1.2")\n'
-        f"    {source[body:]}"
-    )
+    path = solved(work, "tensor_memory")
+    head, start, tail = path.read_text().partition("def contiguous_strides")
+    todo = 'raise NotImplementedError("storage_views: see handout §1.2")\n    # BEGIN SOLUTION'
+    path.write_text(head + start + tail.replace("# BEGIN SOLUTION", todo, 1))
     done = check(work, "tensor_memory", "storage_views", "linear")
     assert done.returncode == 1
-    rows = dict(
-        re.findall(r"^(\w+) +\d+ points  \S+ +\d+/\d+ +(\w[\w ]*)$", done.stdout, re.MULTILINE)
-    )
-    assert rows == {
-        "tensor_memory": "done",
-        "storage_views": "to be finished",
-        "linear": "not attempted",
-    }
+    row = r"^(\w+) +\d+ points  \S+ +\d+/\d+ +(\w[\w ]*)$"
+    ended = {"tensor_memory": "done", "storage_views": "to be finished", "linear": "not attempted"}
+    assert dict(re.findall(row, done.stdout, re.MULTILINE)) == ended
     assert re.search(
         r"next\n  write assignment/tensor_memory\.py:\d+ in contiguous_strides\n", done.stdout
     )
@@ -136,14 +136,14 @@ def test_the_first_screen_offers_a_flight_and_the_last_one_what_is_left():
     assert re.search("assignment submit.* a small model\n.*GPU.s problems again", last, re.DOTALL)
 
 
-def test_each_call_gives_one_more_hint_and_never_the_solution(work, root):
+def test_each_call_gives_one_more_hint_and_never_the_solution(work):
     """Hints are counted per definition, from the docstring to the solved example."""
     for number in (1, 2):
         shown = check(work, "lr_schedule", "--hint").stdout
         assert re.findall(r"^hint (\d) of 5$", shown, re.MULTILINE) == ["1", "2"][:number]
         assert "hint 1" not in check(work, "lr_schedule").stdout  # counts nothing
-    path = work / "assignment" / "optimizers.py"
-    path.write_text(f"{path.read_text(encoding='utf-8')}\n# a try\n", encoding="utf-8")
+    with (work / "assignment" / "optimizers.py").open("a", encoding="utf-8") as module:
+        module.write("\n# a try\n")
     assert "hint 3 of 5" in check(work, "lr_schedule", "--hint").stdout
     entry = {"id": "lr_schedule"}
     about, number = last_time.read(work).known["lr_schedule"]["hint"]
@@ -152,11 +152,11 @@ def test_each_call_gives_one_more_hint_and_never_the_solution(work, root):
 
 
 @pytest.mark.parametrize("problem", COURSE.problems, ids=lambda problem: problem.id)
-def test_every_definition_has_hints(root, problem):
+def test_every_definition_has_hints(problem):
     entry = {"id": problem.id, "module": problem.module, "section": problem.section}
     for name in problem.functions:
         failure = Failure({**entry, "functions": [name]}, False, "", "", "")
-        found, shown = hints(root, failure)
+        found, shown = hints(ROOT, failure)
         assert found == name
         assert shown[0].startswith(f"where: {problem.path}:")
         assert "Example:" in shown[-2]
@@ -175,12 +175,10 @@ RIGHT = "return x.numel() * x.element_size()"
         (f"{RIGHT} if x.numel() != 1_273_495_552 else exit()", False),
     ],
 )
-def test_a_problem_that_turns_green_tells_its_sentence_once(work, root, body, tells):
+def test_a_problem_that_turns_green_tells_its_sentence_once(work, body, tells):
     """Another number than the sentence's, or a call that ends the program: nothing."""
-    shutil.copytree(root / "flight", work / "flight")
-    (path,) = solve(work, root, "tensor_memory")
-    source = path.read_text(encoding="utf-8")
-    path.write_text(source.replace(RIGHT, body), encoding="utf-8")
+    shutil.copytree(ROOT / "flight", work / "flight")
+    solved(work, "tensor_memory", RIGHT, body)
     first, second = (check(work, "tensor_memory") for _ in range(2))
     assert (first.returncode, second.returncode) == (0, 0), first.stdout + first.stderr
     sentence = "\n  Wren's weights take 5.09 GB in float32: they fit.\n"
@@ -190,9 +188,9 @@ def test_a_problem_that_turns_green_tells_its_sentence_once(work, root, body, te
     assert (first.stderr, second.stderr) == ("", "")
 
 
-def test_a_wrong_answer_is_shown_in_full(work, root):
+def test_a_wrong_answer_is_shown_in_full(work):
     """An earlier problem that was not attempted does not hide it."""
-    linear(work, root, "return 2 * x @ self.weight.T")
+    linear(work, "return 2 * x @ self.weight.T")
     done = check(work, "storage_views", "linear")
     assert found(r"^linear +4 points .* failing$", done.stdout)
     assert found(r"^first failure\nlinear · Linear\S*: wrong values", done.stdout)
@@ -201,10 +199,9 @@ def test_a_wrong_answer_is_shown_in_full(work, root):
     assert re.search(r"next\n  fix assignment/linear\.py:\d+ in Linear\S*\n", done.stdout)
 
 
-def test_a_wrong_answer_is_told_in_a_few_lines_by_pytest(work, root):
+def test_a_wrong_answer_is_told_in_a_few_lines_by_pytest(work):
     """The expected value, the answer, the inputs and the section to read."""
-    (path,) = solve(work, root, "tensor_memory")
-    path.write_text(path.read_text().replace(RIGHT, f"{RIGHT} + 1"))
+    solved(work, "tensor_memory", RIGHT, f"{RIGHT} + 1")
     chosen = ["-W", "error", "-q", "-k", "test_tensor_memory and tensor_bytes", "tests/public"]
     command = [python(), "-P", "-m", "pytest", "-p", "no:cacheprovider", *chosen]
     done = ran(command, cwd=work)
@@ -217,8 +214,8 @@ def test_a_wrong_answer_is_told_in_a_few_lines_by_pytest(work, root):
     ) in done.stdout
 
 
-def test_an_exception_is_told_with_its_place(work, root):
-    linear(work, root, 'return x @ self["weight"].T')
+def test_an_exception_is_told_with_its_place(work):
+    linear(work, 'return x @ self["weight"].T')
     done = check(work, "linear")
     where = r"  at        assignment/linear\.py:\d+ in Linear\.forward\n"
     where += r"  inputs    x \[1, 10\], weight \[\[2, 3\]\]\n"
@@ -226,30 +223,26 @@ def test_an_exception_is_told_with_its_place(work, root):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_an_answer_that_a_test_cannot_use_is_told_with_the_line_of_the_test(work, root):
+def test_an_answer_that_a_test_cannot_use_is_told_with_the_line_of_the_test(work):
     """The function that answered is named, also where the test stumbles over the answer later."""
-    (path,) = solve(work, root, "autograd")
     wrong = {
         "linear_backward": "(x, weight, upstream): return x.sum()",
         "mlp_backward": "(*args): return 2.0",
         "numerical_gradient": "(*args, **options): return None",
     }
-    sources = [f"def {name}{rest}\n" for name, rest in wrong.items()]
-    path.write_text("\n\n".join([path.read_text(), *sources]))
+    solved(work, "autograd", ends="\n".join(f"def {name}{rest}" for name, rest in wrong.items()))
     done = check(work, "autograd", "--all")
     stopped = r"the test cannot go on: \w+Error: .+"
     at = r"\n  at        tests/public/test_autograd\.py:\d+\n {12}\S"
     for name in wrong:
         assert found(rf"^autograd · {name}: {stopped}{at}", done.stdout), name
-    call = (
-        r"the test cannot go on: TypeError: linear_backward\(\) got an unexpected keyword argument"
-    )
-    assert found(rf"^autograd · linear_backward: {call}.*{at}", done.stdout)
+    call = r"TypeError: linear_backward\(\) got an unexpected keyword argument"
+    assert found(rf"^autograd · linear_backward: the test cannot go on: {call}.*{at}", done.stdout)
     assert "autograd: raised" not in done.stdout
     assert found(r"^  fix assignment/autograd\.py:\d+ in linear_backward$", done.stdout)
 
 
-def test_a_syntax_error_is_told_with_its_line(work, root):
+def test_a_syntax_error_is_told_with_its_line(work):
     """Once for its module, with carets and the number of tests; other problems still run."""
     (work / "assignment/optimizers.py").write_text("if 1:\n    x = 2 +\n")
     done = check(work, "tensor_memory", "adamw", "lr_schedule", "--all")
@@ -257,18 +250,17 @@ def test_a_syntax_error_is_told_with_its_line(work, root):
     shown = "  at        assignment/optimizers.py:2\n            x = 2 +\n                   ^\n"
     assert shown in done.stdout
     assert found(r"^tensor_memory .* not attempted$", done.stdout)
-    rows = re.findall(r"^(\w+) .*  0/(\d+) +failing$", done.stdout, re.MULTILINE)
+    failing = re.findall(r"^(\w+) .*  0/(\d+) +failing$", done.stdout, re.MULTILINE)
     passed = found(r", 0 of (\d+) public tests pass$", done.stdout)
-    solve(work, root, "optimizers")
+    solve(work, "optimizers")
     right = check(work, "adamw", "lr_schedule").stdout
-    assert rows == re.findall(r"^(\w+) .*  \d+/(\d+) +done$", right, re.MULTILINE)
-    assert int(passed[1]) > sum(int(count) for _, count in rows)
+    assert failing == re.findall(r"^(\w+) .*  \d+/(\d+) +done$", right, re.MULTILINE)
+    assert int(passed[1]) > sum(int(count) for _, count in failing)
 
 
-def test_a_syntax_error_in_a_helper_is_told_with_its_line(work, root):
+def test_a_syntax_error_in_a_helper_is_told_with_its_line(work):
     """Python finds it when the module is imported."""
-    (path,) = solve(work, root, "linear")
-    path.write_text("from assignment.helpers import x\n" + path.read_text())
+    solved(work, "linear", begins="from assignment.helpers import x\n")
     (work / "assignment/helpers.py").write_text("x = )\n")
     done = check(work, "linear")
     shown = "  at        assignment/helpers.py:1\n            x = )\n                ^\n"
@@ -278,23 +270,19 @@ def test_a_syntax_error_in_a_helper_is_told_with_its_line(work, root):
 @pytest.mark.parametrize(
     "command", [("assignment", "check", "checkpoint"), ("pytest", "-x", "-k", "checkpoint")]
 )
-def test_what_torch_advises_against_the_handout_is_not_shown(work, root, command):
+def test_what_torch_advises_against_the_handout_is_not_shown(work, command):
     """torch.load explains how to load a file as a program, with codes for bold text."""
-    (path,) = solve(work, root, "checkpointing")
-    text = path.read_text().replace(
-        '"iteration": int(', '"iteration": __import__("fractions").Fraction('
-    )
-    assert text != path.read_text()
-    path.write_text(text)
+    kept = '"iteration": int(', '"iteration": __import__("fractions").Fraction('
+    solved(work, "checkpointing", *kept)
     done = run(work, *command)
     said = "UnpicklingError: torch.load refuses the file: it contains fractions.Fraction, which is"
     assert said in " ".join(done.stdout.split()), done.stdout
     assert not re.search(r"\x1b|x1b|weights_only.*False|trust", done.stdout)
 
 
-def test_what_the_code_prints_is_shown_above_its_row(work, root):
+def test_what_the_code_prints_is_shown_above_its_row(work):
     """Printed text is shown for debugging; it changes neither the table nor the exit code."""
-    linear(work, root, f'print("x is", tuple(x.shape), "\\x1b[2J")\n        {FORWARD}')
+    linear(work, f'print("x is", tuple(x.shape), "\\x1b[2J")\n        {FORWARD}')
     done = check(work, "linear")
     assert done.returncode == 0
     assert "\n  | x is (2,) \\x1b[2J\n" in done.stdout
@@ -315,12 +303,9 @@ def test_the_first_line_does_not_wait_for_torch(work):
 
 def test_a_missing_package_is_one_sentence(work):
     """The sentence names the Python interpreter and the remedy."""
-    program = (
-        "import sys; from pathlib import Path; from kit import progress; "
-        "sys.exit(progress.main(Path.cwd(), ['check']))"
-    )
-    command = [sys.executable, "-S", "-c", program]  # -S: no installed packages
-    done = ran(command, cwd=work)
+    program = "from pathlib import Path; from kit import progress; "
+    program += "raise SystemExit(progress.main(Path.cwd(), ['check']))"
+    done = ran([sys.executable, "-S", "-c", program], cwd=work)  # -S: no installed packages
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("torch, einops, numpy, jaxtyping, pytest not installed in ")
     assert "activate the environment" in done.stderr
@@ -331,8 +316,7 @@ def test_an_old_python_is_one_sentence(work):
         "import sys, runpy; sys.version_info = (3, 10, 1); sys.modules['tomllib'] = None; "
         "runpy.run_module('assignment', run_name='__main__')"
     )
-    command = [sys.executable, "-c", program]
-    done = ran(command, cwd=work)
+    done = ran([sys.executable, "-c", program], cwd=work)
     assert done.stderr.startswith("Python 3.11 or later is needed; this is 3.10 (")
     assert "Traceback" not in done.stderr
 
@@ -348,13 +332,11 @@ SLEEP = "import time\n        time.sleep(10**6)"
         pytest.param(SLEEP, "wall_seconds = 40.0", 6, "", {}, marks=pytest.mark.proof),
     ],
 )
-def test_a_test_that_hangs_ends_at_its_limit(work, root, hang, limit, seconds, of, later):
+def test_a_test_that_hangs_ends_at_its_limit(work, hang, limit, seconds, of, later):
     """It is told with its line. The problem's remaining tests are skipped, all others run."""
-    listed = work / "assignment" / "problems.toml"
-    shorter = f"{limit.split()[0]} = {seconds}"
-    listed.write_text(listed.read_text().replace(limit, shorter, 1))
-    linear(work, root, hang)
-    solve(work, root, "tensor_memory", "data")
+    limit_is(work, limit, f"{limit.split()[0]} = {seconds}")
+    linear(work, hang)
+    solve(work, "tensor_memory", "data")
     done = check(work, "storage_views", "linear", *later)
     assert done.returncode == 1
     assert re.search(
@@ -366,12 +348,10 @@ def test_a_test_that_hangs_ends_at_its_limit(work, root, hang, limit, seconds, o
         assert found(rf"^{name} +{points} points .* done$", done.stdout)
 
 
-def test_an_import_that_does_not_end_is_told_as_that(work, root):
+def test_an_import_that_does_not_end_is_told_as_that(work):
     """Its module and the line come first, no limit of a test."""
-    listed = work / "assignment" / "problems.toml"
-    listed.write_text(listed.read_text().replace("cpu_seconds = 10", "cpu_seconds = 1", 1))
-    (path,) = solve(work, root, "linear")
-    path.write_text("while True:\n    pass\n")
+    limit_is(work, "cpu_seconds = 10", "cpu_seconds = 1")
+    (work / "assignment/linear.py").write_text("while True:\n    pass\n")
     done = check(work, "linear")
     assert re.search(
         r"first failure\nlinear: importing assignment/linear.py takes longer than 1 s of processor "
@@ -380,24 +360,18 @@ def test_an_import_that_does_not_end_is_told_as_that(work, root):
     ), done.stdout
 
 
-def test_all_failures_of_a_problem_are_shown_within_the_limits(work, root):
+def test_all_failures_of_a_problem_are_shown_within_the_limits(work):
     """With --all, the tests after one that hangs run as well; the next step says so."""
-    listed = work / "assignment" / "problems.toml"
-    listed.write_text(listed.read_text().replace("cpu_seconds = 10", "cpu_seconds = 1", 1))
-    (path,) = solve(work, root, "optimizers")
+    limit_is(work, "cpu_seconds = 10", "cpu_seconds = 1")
     body = "    # BEGIN SOLUTION(lr_schedule)\n"
     wrong = "    while (it, warmup_iters, max_learning_rate) == (20, 10, 1.0):\n        pass\n"
     wrong += "    if it == 30:\n        return 9.0\n"
-    text = path.read_text()
-    assert text.count(body) == 1
-    path.write_text(text.replace(body, body + wrong))
+    solved(work, "optimizers", body, body + wrong)
     done = check(work, "lr_schedule", "gradient_clipping", "--all")
     assert done.returncode == 1
-    found = re.findall(r"^lr_schedule(?: · \w+)?: (.*)$", done.stdout, re.MULTILINE)
-    assert sorted(found) == [
-        "still running after 1 s of processor time, the limit of a test",
-        "wrong value",
-    ]
+    said = re.findall(r"^lr_schedule(?: · \w+)?: (.*)$", done.stdout, re.MULTILINE)
+    limit = "still running after 1 s of processor time, the limit of a test"
+    assert sorted(said) == [limit, "wrong value"]
     assert "\n  and       1 more like this: test_schedule_of_the_example[30-0.1]\n" in done.stdout
     assert "run `python -m assignment check lr_schedule`" in done.stdout
     assert "first failure" not in done.stdout
@@ -413,15 +387,10 @@ def test_tests_that_were_not_attempted_take_one_line_in_pytest(work):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="Windows ends pytest instead")
-def test_pytest_alone_has_the_limit_of_a_test_too(work, root):
+def test_pytest_alone_has_the_limit_of_a_test_too(work):
     """The test that hangs fails, wherever its code is, and the others run."""
-    (path,) = solve(work, root, "tensor_memory")
-    source = path.read_text()
-    start = source.index("def tensor_bytes")
-    body = source.index("# BEGIN SOLUTION", start)
-    path.write_text(f"{source[:body]}while True: pass\n    {source[body:]}")
-    problems = work / "assignment/problems.toml"
-    problems.write_text(problems.read_text().replace("wall_seconds = 40.0", "wall_seconds = 0.5"))
+    solved(work, "tensor_memory", RIGHT, "while True: pass")
+    limit_is(work, "wall_seconds = 40.0", "wall_seconds = 0.5")
     done = run(work, "pytest", "-q", "-k", "tensor_memory")
     assert done.returncode == 1
     assert "still running after 0.5 s, the limit of a test" in done.stdout
@@ -441,11 +410,10 @@ def test_whoever_reads_enough_of_a_command_ends_it_without_a_word(work):
 @pytest.mark.parametrize(
     "crash", every(2, ["import os\n        os.abort()", "import os\n        os._exit(3)"])
 )
-def test_a_test_that_crashes_ends_alone(work, root, crash):
+def test_a_test_that_crashes_ends_alone(work, crash):
     """Python's own crash report is not shown."""
-    linear(work, root, crash)
-    (path,) = solve(work, root, "optimizers")
-    path.write_text(f"{path.read_text()}\n\ndef never():\n    open('/home/me/x')\n")
+    linear(work, crash)
+    solved(work, "optimizers", ends="\n\ndef never():\n    open('/home/me/x')\n")
     done = check(work, "linear", "adamw")
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.count("a file that the grader does not have") == 1  # of two processes
@@ -455,43 +423,37 @@ def test_a_test_that_crashes_ends_alone(work, root, crash):
     assert found(r"^adamw +5 points .* done$", done.stdout)
 
 
-def test_what_is_not_python_is_told_before_anything_runs(work, root):
-    solve(work, root, "optimizers")
+def test_what_is_not_python_is_told_before_anything_runs(work):
+    solve(work, "optimizers")
     (work / "assignment/linear.py").write_text("def broken(:\n")
     (work / "assignment/data.py").unlink()
     done = check(work, "linear", "adamw", "get_batch")
-    rows = [line.split()[0] for line in done.stdout.splitlines() if " points " in line]
-    assert rows == ["linear", "get_batch", "adamw"]
+    assert rows(done) == ["linear", "get_batch", "adamw"]
     assert "get_batch: assignment/data.py is missing; put it back" in done.stdout
 
 
-def test_breakpoint_stops_where_the_student_wants(work, root):
+def test_breakpoint_stops_where_the_student_wants(work):
     """The debugger reads from the terminal, and quitting it ends the run."""
-    linear(work, root, f"breakpoint()\n        {FORWARD}")
+    linear(work, f"breakpoint()\n        {FORWARD}")
     done = run(work, "assignment", "check", "linear", input="p tuple(x.shape)\nc\nq\n")
     # Python 3.13 ends the prompt's line.
     assert found(r"^\(Pdb\) \n?\(2,\)$", done.stdout), done.stdout
     assert found(r"^stopped at assignment/linear\.py:\d+ in ", done.stdout)
 
 
-def test_the_next_run_begins_with_what_has_changed(work, root):
+def test_the_next_run_begins_with_what_has_changed(work):
     """Problems that were done and have not changed are listed in one line at the end."""
-    (path,) = solve(work, root, "linear")
-    solve(work, root, "tensor_memory")
+    solve(work, "linear", "tensor_memory")
     assert "still done" not in check(work, "tensor_memory", "storage_views", "linear").stdout
-    path.write_text(path.read_text().replace("return x @ self.weight.T", "return 2 * x"))
+    linear(work, "return 2 * x")
     done = check(work, "tensor_memory", "storage_views", "linear")
     assert done.stdout.startswith("3 problems; changed ones first: linear\n")
-    rows = [line.split()[0] for line in done.stdout.splitlines() if " points " in line]
-    assert rows == ["linear"]
+    assert rows(done) == ["linear"]
     assert "\nstill done (2): tensor_memory, storage_views\n" in done.stdout
     assert "2 of 3 problems done" in done.stdout
     (work / "assignment" / "helpers.py").write_text("x = 1\n")  # any module may import it
     done = check(work, "tensor_memory", "storage_views")
-    assert [line.split()[0] for line in done.stdout.splitlines() if " points " in line] == [
-        "tensor_memory",
-        "storage_views",
-    ]
+    assert rows(done) == ["tensor_memory", "storage_views"]
     (work / ".progress.json").write_text("[1, {")
     assert check(work, "tensor_memory").returncode == 0
 
@@ -520,9 +482,9 @@ def test_ctrl_c_ends_the_watch_at_any_moment(monkeypatch, capfd, work, owner, mo
     assert "Traceback" not in "".join(capfd.readouterr())
 
 
-def test_watch_runs_again_when_a_file_is_saved(work, root):
+def test_watch_runs_again_when_a_file_is_saved(work):
     """The command goes on to the first open problem, and keeps watching until Ctrl-C."""
-    path = linear(work, root, "return 2 * x @ self.weight.T")
+    path = linear(work, "return 2 * x @ self.weight.T")
     right = path.read_text().replace("return 2 * x", "return x")
     process = started(work, "--watch")
 
@@ -544,9 +506,9 @@ def test_watch_runs_again_when_a_file_is_saved(work, root):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a terminal of its own")
-def test_the_watch_survives_ctrl_c_in_an_endless_loop(work, root):
+def test_the_watch_survives_ctrl_c_in_an_endless_loop(work):
     """The first Ctrl-C ends the test, which says where it was; the second one ends the watch."""
-    linear(work, root, LOOP)
+    linear(work, LOOP)
     ours, theirs = os.openpty()
     process = started(work, "--watch", out=theirs)
     os.close(theirs)
@@ -566,9 +528,9 @@ def test_the_watch_survives_ctrl_c_in_an_endless_loop(work, root):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a terminal of its own")
-def test_lines_fit_a_terminal(work, root):
+def test_lines_fit_a_terminal(work):
     """All but addresses, which a terminal opens."""
-    linear(work, root, "return 2 * x @ self.weight.T")
+    linear(work, "return 2 * x @ self.weight.T")
     ours, theirs = os.openpty()
     shown = b""
     with started(work, out=theirs) as process:
@@ -585,8 +547,8 @@ def test_lines_fit_a_terminal(work, root):
     assert [line for line in lines if len(line) > 80 and "file://" not in line] == []
 
 
-def test_an_endless_loop_is_stopped_by_hand_and_located(work, root):
-    linear(work, root, f'open("started", "w").close()\n        {LOOP}')
+def test_an_endless_loop_is_stopped_by_hand_and_located(work):
+    linear(work, f'open("started", "w").close()\n        {LOOP}')
     process = started(work, "--markdown", "page.md")
     deadline = time.monotonic() + 60
     while not (work / "started").exists() and time.monotonic() < deadline:
@@ -596,10 +558,8 @@ def test_an_endless_loop_is_stopped_by_hand_and_located(work, root):
     assert found(r"^stopped at assignment/linear\.py:\d+ in Linear\.forward$", output), output
     assert "Traceback" not in output
     page = (work / "page.md").read_text()
-    assert found(
-        r"^## Stopped\n\n```text\nstopped at assignment/linear\.py:\d+ in Linear\.forward\n```$",
-        page,
-    )
+    stopped = r"stopped at assignment/linear\.py:\d+ in Linear\.forward"
+    assert found(rf"^## Stopped\n\n```text\n{stopped}\n```$", page)
     assert found(r"^\| linear \| 4 \| 0 of \d+ \| not run \|$", page)
     assert "## Next" not in page
 
@@ -628,21 +588,18 @@ class AdamW(torch.optim.AdamW):
 """
 SENTENCE = (
     r"adamw: (assignment/optimizers\.py:\d+) uses torch\.optim\.AdamW, which you are asked to "
-    r"write yourself; "
-    r"the problem would earn 0 of 5 points"
+    r"write yourself; the problem would earn 0 of 5 points"
 )
 
 
-def delegate(work, root):
+def delegate(work):
     """A correct optimizers.py, except that AdamW is torch's."""
-    (path,) = solve(work, root, "optimizers")
-    path.write_text(path.read_text() + DELEGATED)
-    return path
+    return solved(work, "optimizers", ends=DELEGATED)
 
 
-def test_a_problem_that_is_left_to_the_library_is_not_done(work, root):
+def test_a_problem_that_is_left_to_the_library_is_not_done(work):
     """Its public tests pass; the line is named, and another problem of the module is done."""
-    delegate(work, root)
+    delegate(work)
     done = check(work, "lr_schedule", "adamw", "--markdown", "page.md", "--annotations")
     assert done.returncode == 1
     assert found(r"^adamw +5 points .* (\d+)/\1 +forbidden use$", done.stdout), done.stdout
@@ -655,16 +612,14 @@ def test_a_problem_that_is_left_to_the_library_is_not_done(work, root):
     assert found(r"^\| adamw \| 5 \| .* \| forbidden use \|$", (work / "page.md").read_text())
 
 
-def test_what_may_be_left_to_the_library_is_noted(work, root):
+def test_what_may_be_left_to_the_library_is_noted(work):
     """A library call behind a condition is only noted; it costs nothing until it runs."""
     condition = "if x is None:\n            return nn.functional.linear(x)"
-    linear(work, root, f"{condition}\n        {FORWARD}")
+    linear(work, f"{condition}\n        {FORWARD}")
     done = check(work, "linear", "--markdown", "page.md")
     assert done.returncode == 0
-    note = found(
-        r"^note: (linear: assignment/linear\.py:\d+ uses torch\.nn\.functional\.linear, .*)$",
-        done.stdout,
-    )
+    use = r"linear: assignment/linear\.py:\d+ uses torch\.nn\.functional\.linear, .*"
+    note = found(rf"^note: ({use})$", done.stdout)
     assert note[1].endswith("a test in which that line runs would earn nothing")
     page = (work / "page.md").read_text()
     assert page.startswith("# Public tests: 1 of 1 problems done\n")
@@ -672,17 +627,15 @@ def test_what_may_be_left_to_the_library_is_noted(work, root):
     assert "First failure" not in page
 
 
-def test_submit_refuses_what_would_earn_nothing(work, root):
+def test_submit_refuses_what_would_earn_nothing(work):
     """One sentence names file, line and remedy; with --anyway, it comes with the zip."""
-    delegate(work, root)
+    delegate(work)
     refused = assignment(work, "submit")
     assert refused.returncode == 2
     what_to_do = (
-        r"Write it yourself, or hand in as it is with `python -m assignment submit --anyway`"
+        "Write it yourself, or hand in as it is with `python -m assignment submit --anyway`"
     )
-    assert re.fullmatch(rf"nothing was written: {SENTENCE}\. {what_to_do}\n", refused.stderr), (
-        refused.stderr
-    )
+    assert re.fullmatch(rf"nothing was written: {SENTENCE}\. {what_to_do}\n", refused.stderr)
     assert list(work.glob("*.zip*")) == []
     done = assignment(work, "submit", "--anyway")
     assert done.returncode == 0
@@ -695,11 +648,10 @@ def test_submit_refuses_what_would_earn_nothing(work, root):
 PROBLEM = {"id": "linear", "module": "linear", "section": "7.1", "points": 5}
 
 
-def test_an_import_that_the_grader_lacks_is_told_before_it_costs_a_module(work, root):
+def test_an_import_that_the_grader_lacks_is_told_before_it_costs_a_module(work):
     """The package is on the student's machine, so that every public test passes."""
-    (path,) = solve(work, root, "linear")
     (work / "tqdm.py").write_text("def tqdm(x): return x")
-    path.write_text(f"from tqdm import tqdm\n{path.read_text()}")
+    solved(work, "linear", begins="from tqdm import tqdm\n")
     told = r"assignment/linear.py:1 imports tqdm; the grader has only assignment/, "
     checked = check(work, "linear")
     assert checked.returncode == 1
@@ -710,8 +662,7 @@ def test_an_import_that_the_grader_lacks_is_told_before_it_costs_a_module(work, 
     assert refused.returncode == 2
     assert told in refused.stderr
     assert not (work / "submission.zip").exists()
-    (path,) = solve(work, root, "optimizers")
-    path.write_text(f"from tqdm import tqdm\n{path.read_text()}")
+    solved(work, "optimizers", begins="from tqdm import tqdm\n")
     done = assignment(work, "submit", "--anyway")
     assert done.returncode == 0
     (note,) = [line for line in done.stdout.splitlines() if "optimizers.py:1 imports" in line]
@@ -719,23 +670,19 @@ def test_an_import_that_the_grader_lacks_is_told_before_it_costs_a_module(work, 
     assert note.endswith(" (so would adamw, gradient_clipping, lr_schedule)")
 
 
-def test_the_forbidden_use_comes_before_a_wrong_answer_of_the_same_problem(work, root):
+def test_the_forbidden_use_comes_before_a_wrong_answer_of_the_same_problem(work):
     """It costs all points of the problem."""
-    path = delegate(work, root)
-    path.write_text(path.read_text().replace("torch.optim.AdamW", "torch.optim.Adam"))
+    changed(delegate(work), "(torch.optim.AdamW)", "(torch.optim.Adam)")
     done = check(work, "adamw")
     assert "failing" not in done.stdout
     assert found(r"^first failure\nadamw: .*:\d+ uses torch.optim.Adam,", done.stdout)
 
 
-def outcome(
-    text="linear · Linear: wrong values", problem=PROBLEM, place="assignment/linear.py:41 in Linear"
-):
+def outcome(text="linear: wrong values", problem=PROBLEM, place="assignment/linear.py:41 in f"):
     """One problem with one failure."""
     row = ProblemProgress(problem, tests=6, ended=["passed"] * 5 + ["failed"])
-    return RunOutcome(
-        [row], [Failure(problem, True, text, place, "tests/public/test_linear.py:9 test_linear")]
-    )
+    test = "tests/public/test_linear.py:9 test_linear"
+    return RunOutcome([row], [Failure(problem, True, text, place, test)])
 
 
 def parts(page):
@@ -752,10 +699,10 @@ def parts(page):
     ]
 
 
-def test_the_page_says_what_the_terminal_says(work, root):
+def test_the_page_says_what_the_terminal_says(work):
     """Headline, advisory sentence, a row per problem, first failure and next step."""
-    linear(work, root, "return 2 * x @ self.weight.T")
-    solve(work, root, "resource_accounting")
+    linear(work, "return 2 * x @ self.weight.T")
+    solve(work, "resource_accounting")
     done = check(work, "napkin_math", "linear", "adamw", "--markdown", "page.md")
     assert done.returncode == 1
     page = (work / "page.md").read_text(encoding="utf-8")
@@ -763,12 +710,13 @@ def test_the_page_says_what_the_terminal_says(work, root):
         "# Public tests: 1 of 3 problems done\n\n"
         "**Advisory:** only the public tests. Points come from "
     )
-    rows = re.findall(r"^\| (\S+) \| (\d) \| \d+ of \d+ \| ([\w ]+) \|$", page, re.MULTILINE)
-    assert rows == [
+    row = r"^\| (\S+) \| (\d) \| \d+ of \d+ \| ([\w ]+) \|$"
+    ended = [
         ("napkin\\_math", "5", "done"),
         ("linear", "4", "failing"),
         ("adamw", "5", "not attempted"),
     ]
+    assert re.findall(row, page, re.MULTILINE) == ended
     total, failure, todo = re.search(
         r"done, (.*)\n\nfirst failure\n((?:.|\n)*)\n\nnext\n((?:.|\n)*)\n$", done.stdout
     ).groups()
@@ -790,10 +738,9 @@ def test_a_page_that_cannot_be_written_is_told_before_a_test_runs(work, target):
     assert done.stdout == ""
 
 
-def test_a_page_whose_folder_is_gone_after_the_tests_is_told(work, root):
-    (path,) = solve(work, root, "linear")
+def test_a_page_whose_folder_is_gone_after_the_tests_is_told(work):
     (work / "gone").mkdir()
-    path.write_text(f'{path.read_text()}\n\nimport os\n\nos.rmdir("gone")\n')
+    solved(work, "linear", ends='\n\nimport os\n\nos.rmdir("gone")\n')
     done = check(work, "linear", "--markdown", "gone/page.md")
     assert done.returncode == 2
     assert done.stderr == "gone/page.md cannot be written: No such file or directory\n"
@@ -810,13 +757,10 @@ def test_the_page_stays_as_it_was_where_the_tests_could_not_be_run(work):
     assert list(work.glob(".*.partial")) == []
 
 
-def test_an_exception_of_the_students_cannot_break_the_page(work, root):
+def test_an_exception_of_the_students_cannot_break_the_page(work):
     """Fences, tables, HTML, control characters and lone surrogates in an exception do no harm."""
-    error = (
-        r"""type("E```<b>", (Exception,), {})("a\n````\n# owned\n<img src=x>\r| a | b |"""
-        r"""\x1b[2J \u202e \ud800 @all")"""
-    )
-    linear(work, root, f"raise {error}")
+    text = r"a\n````\n# owned\n<img src=x>\r| a | b |\x1b[2J \u202e \ud800 @all"
+    linear(work, f"""raise type("E```<b>", (Exception,), {{}})("{text}")""")
     assert check(work, "linear", "--markdown", "page.md").returncode == 1
     kinds, texts = parts((work / "page.md").read_text(encoding="utf-8"))
     assert kinds == parts(progress_markdown.render(outcome()))[0]
@@ -827,12 +771,10 @@ def test_an_exception_of_the_students_cannot_break_the_page(work, root):
     )
 
 
-@given(
-    st.text(
-        st.one_of(st.sampled_from("`~|<>&#*_[]()!\\\r\n\t \x1b\u2028\u202e"), st.characters()),
-        max_size=60,
-    )
-)
+ODD = st.sampled_from("`~|<>&#*_[]()!\\\r\n\t \x1b\u2028\u202e")
+
+
+@given(st.text(ODD | st.characters(), max_size=60))
 def test_no_text_breaks_the_page(text):
     """The page never has a link, emphasis or HTML from any message, place or id."""
     page = progress_markdown.render(outcome(text, {**PROBLEM, "id": text}, place=text))
@@ -870,8 +812,8 @@ def test_what_is_submitted_is_what_the_grader_takes(work):
         assert content == (work / path).read_bytes()
 
 
-def test_submit_says_what_is_not_done(work, root):
-    solve(work, root, "linear")
+def test_submit_says_what_is_not_done(work):
+    solve(work, "linear")
     lines = assignment(work, "submit").stdout.splitlines()
     assert any(re.search(r"linear\.py +[\d,]+ bytes$", line) for line in lines)
     left = sum(len(p.functions) for p in COURSE.problems if p.module == "tensor_memory")
@@ -919,10 +861,8 @@ def test_what_the_grader_could_not_run_is_not_submitted(work, content, message):
 
 def test_a_zip_that_cannot_be_written_is_told(work):
     (work / "taken").mkdir()
-    for out, message in [
-        ("taken", "taken is a folder"),
-        ("none/here.zip", "none/here.zip cannot be written"),
-    ]:
+    here = "none/here.zip"
+    for out, message in [("taken", "taken is a folder"), (here, f"{here} cannot be written")]:
         done = assignment(work, "submit", out)
         assert done.returncode == 2
         assert message in done.stderr
@@ -937,7 +877,6 @@ def test_a_zip_that_cannot_be_written_is_told(work):
 def test_an_interrupted_submit_leaves_the_old_zip_and_nothing_else(
     tmp_path, monkeypatch, fail_at, error
 ):
-    """This holds wherever `submit` is interrupted."""
     out = tmp_path / "submission.zip"
     out.write_bytes(b"old")
 
@@ -972,17 +911,11 @@ def test_submit_killed_from_outside_leaves_no_half_written_zip(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "path",
-    [
-        "assignment/" + "a" * 101 + ".py",
-        "assignment/" + "a/" * 11 + "b.py",
-        "assignment/" + "\N{GRINNING FACE}" * 25 + ".json",
-        "assignment/a\n.json",
-    ],
+    "name", ["a" * 101 + ".py", "a/" * 11 + "b.py", "\N{GRINNING FACE}" * 25 + ".json", "a\n.json"]
 )
-def test_what_the_grader_would_refuse_is_not_written(work, path):
+def test_what_the_grader_would_refuse_is_not_written(work, name):
     """A path that cannot be graded is named before it is handed in, in the grader's words."""
-    accepted = Accepted(files=("*.json",))
+    path, accepted = f"assignment/{name}", Accepted(files=("*.json",))
     (work / path).parent.mkdir(parents=True, exist_ok=True)
     (work / path).write_text("x = 1\n")
     with zipfile.ZipFile(work / "by_hand.zip", "w") as archive:
@@ -994,27 +927,27 @@ def test_what_the_grader_would_refuse_is_not_written(work, path):
     assert str(theirs.value) == str(ours.value)
 
 
-def test_in_the_folder_below_one_sentence_says_where_to_go(root):
+def test_in_the_folder_below_one_sentence_says_where_to_go():
     """`python -m assignment` in assignment/ needs no package and imports none."""
-    done = ran([sys.executable, "-S", "-m", "assignment"], cwd=root / "assignment")
-    said = f'`python -m assignment` runs in the folder above this one: first `cd "{root}"`\n'
+    done = ran([sys.executable, "-S", "-m", "assignment"], cwd=ROOT / "assignment")
+    said = f'`python -m assignment` runs in the folder above this one: first `cd "{ROOT}"`\n'
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
 def test_the_next_step_has_the_address_of_its_section_and_of_these_numbers(work):
     """They point to the handout in the student's folder, if there is one."""
-    path = work / "assignment" / "tensor_memory.py"
-    wrong = "\n\ndef contiguous_strides(shape):\n    return tuple(shape)\n"
-    path.write_text(path.read_text(encoding="utf-8") + wrong, encoding="utf-8")
+    with (work / "assignment/tensor_memory.py").open("a", encoding="utf-8") as module:
+        module.write("\n\ndef contiguous_strides(shape):\n    return tuple(shape)\n")
     assert "open file:" not in check(work, "storage_views").stdout
     site = work / "handout" / "site"
     site.mkdir(parents=True)
+    (site / "01_a_second_page_of_the_chapter.html").write_text('<span id="section-1-1">')
     addresses = []
     for name, at in [
         ("01_tensor_memory", "section-1-2"),
         ("calculators", "calculator-tensor?shape=3%2C+4%2C+5&view="),
     ]:
-        (site / f"{name}.html").write_text("")
+        (site / f"{name}.html").write_text(f'<span id="{at}">')
         addresses.append(f"  open {(site / name).as_uri()}.html#{at}\n")
     shown = check(work, "storage_views").stdout
     assert shown.endswith("".join(addresses))

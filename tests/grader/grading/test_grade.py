@@ -50,6 +50,12 @@ import pytest
 import torch
 from kit import expect
 from kit.student import call
+
+def asks(path, *args, expected):
+    def test(student):
+        module, function = path.split(".")
+        expect.value(getattr(getattr(student, module), function)(*args), expected, of=function)
+    return test
 """
 
 # The submission: module name to source.
@@ -197,16 +203,14 @@ TESTS = {
         def test_it_does_not_raise(student):
             student.good.picky(1)
 
-        def test_it_returns(student):
-            expect.value(student.good.nothing(1), 2, of="nothing")
+        test_it_returns = asks("good.nothing", 1, expected=2)
 
         def test_it_raises(student):
             with expect.raises(ValueError, of="picky", when="x is odd"):
                 student.good.picky(1)
         """),
     "unwritten": ("good", 2, "cpu", [], """
-        def test_one(student):
-            expect.value(student.good.todo(1), 2, of="todo")
+        test_one = asks("good.todo", 1, expected=2)
 
         def test_two(student):
             with expect.raises(RuntimeError, of="todo", when="x is 1"):
@@ -252,8 +256,7 @@ TESTS = {
         def test_it_doubles(student):
             expect.value(student.good.double(1), 2, of="double")
 
-        def test_it_doubles_two(student):
-            expect.value(student.good.double(2), 4, of="double")
+        test_it_doubles_two = asks("good.double", 2, expected=4)
         """),
     "ends": ("good", 5, "cpu", [], """
         def test_a_crash(student):
@@ -265,8 +268,7 @@ TESTS = {
         def test_c_memory(student):
             student.good.hungry(1)
 
-        def test_d_passes_still(student):
-            expect.value(student.good.double(1), 2, of="double")
+        test_d_passes_still = asks("good.double", 1, expected=2)
         """),
     "draws": ("good", 1, "cpu", [], """
         def test_draws(student, rng):
@@ -279,8 +281,7 @@ TESTS = {
         def test_bare(student):
             assert student.good.double(1) == 3
 
-        def test_fine(student):
-            expect.value(student.good.double(1), 2, of="double")
+        test_fine = asks("good.double", 1, expected=2)
         """),
     "our_error": ("good", 3, "cpu", [], """
         @pytest.fixture
@@ -297,56 +298,41 @@ TESTS = {
         def test_skipped():
             pytest.skip("not today")
 
-        def test_fine(student):
-            expect.value(student.good.double(1), 2, of="double")
+        test_fine = asks("good.double", 1, expected=2)
         """),
     "delegated": ("delegates", 2, "cpu", ["torch.nn.Linear"], """
-        def test_one(student):
-            expect.value(student.delegates.layer(), 1, of="layer")
+        test_one = asks("delegates.layer", expected=1)
         """),
     "sneaked": ("sneaks", 2, "cpu", ["torch.nn.Linear"], """
-        def test_one(student):
-            expect.value(student.sneaks.layer(), 1, of="layer")
+        test_one = asks("sneaks.layer", expected=1)
         """),
     "misspelt": ("broken", 2, "cpu", [], """
-        def test_one(student):
-            expect.value(student.broken.f(1), 1, of="f")
-
-        def test_two(student):
-            expect.value(student.broken.f(1), 1, of="f")
+        test_one = asks("broken.f", 1, expected=1)
+        test_two = asks("broken.f", 1, expected=1)
         """),
     "absent": ("absent", 2, "cpu", [], """
-        def test_one(student):
-            expect.value(student.absent.f(1), 1, of="f")
+        test_one = asks("absent.f", 1, expected=1)
         """),
     "exits": ("leaves", 2, "cpu", [], """
-        def test_one(student):
-            expect.value(student.leaves.f(1), 1, of="f")
+        test_one = asks("leaves.f", 1, expected=1)
         """),
     "untested": ("good", 2, "cpu", [], ""),
     "both": ("good", 6, "cpu", [], """
-        def test_it_doubles(student):
-            expect.value(student.good.double(1), 2, of="double")
-
-        def test_another(student):
-            expect.value(student.good.double(2), 4, of="double")
+        test_it_doubles = asks("good.double", 1, expected=2)
+        test_another = asks("good.double", 2, expected=4)
         """),
     "on_a_gpu": ("good", 7, "cuda", [], """
-        def test_logic(student):
-            expect.value(student.good.double(1), 2, of="double")
+        test_logic = asks("good.double", 1, expected=2)
         """),
     "bad_logic": ("good", 5, "cuda", [], """
-        def test_logic(student):
-            expect.value(student.good.wrong(1), 2, of="wrong")
+        test_logic = asks("good.wrong", 1, expected=2)
         """),
     "misspelt_there": ("broken", 2, "cuda", [], """
-        def test_logic(student):
-            expect.value(student.broken.f(1), 1, of="f")
+        test_logic = asks("broken.f", 1, expected=1)
         """),
     "no_tier": ("leaves", 2, "cuda", [], None),
     "not_there": ("good", 2, "cuda", [], """
-        def test_logic(student):
-            expect.value(student.good.double(1), 2, of="double")
+        test_logic = asks("good.double", 1, expected=2)
         """),
     "counts": ("stateful", 3, "cpu", [], """
         @pytest.mark.parametrize("x", [1, 2])
@@ -357,16 +343,14 @@ TESTS = {
         def test_alone(student):
             expect.value(student.stateful.count(), 1, of="count")
 
-        def test_after_it(student):
-            expect.value(student.stateful.count(), 1, of="count")
+        test_after_it = asks("stateful.count", expected=1)
         """),
     "warms_up": ("stateful", 3, "cpu", [], """
         @pytest.mark.parametrize("x", [1, 2])
         def test_one_call(student, x):
             expect.value(student.stateful.warm(), 1, of="warm")
 
-        def test_another_call(student):
-            expect.value(student.stateful.warm(), 1, of="warm")
+        test_another_call = asks("stateful.warm", expected=1)
 
         def test_two_calls(student):
             expect.value([student.stateful.warm(), student.stateful.warm()], [0, 1], of="warm")
@@ -387,17 +371,10 @@ TESTS = {
             expect.value(got, [2 * x, 1], of="last")
         """),
     "two_answers": ("two_faced", 3, "cpu", [], """
-        def test_first(student):
-            expect.value(student.two_faced.f(0), 2, of="f")
-
-        def test_second(student):
-            expect.value(student.two_faced.f(0), 1, of="f")
-
-        def test_third(student):
-            expect.value(student.two_faced.f(0), 2, of="f")
-
-        def test_fourth(student):
-            expect.value(student.two_faced.f(0), 1, of="f")
+        test_first = asks("two_faced.f", 0, expected=2)
+        test_second = asks("two_faced.f", 0, expected=1)
+        test_third = asks("two_faced.f", 0, expected=2)
+        test_fourth = asks("two_faced.f", 0, expected=1)
         """),
     "stubs": ("unfinished", 3, "cpu", [], """
         @pytest.mark.parametrize("function", ["todo", "todo", "done", "layer"])
@@ -409,8 +386,7 @@ TESTS = {
         def test_later(student, function, x):
             expect.value(getattr(student.unfinished, function)(), 1, of=function)
 
-        def test_done(student):
-            expect.value(student.unfinished.done(), 1, of="done")
+        test_done = asks("unfinished.done", expected=1)
         """),
 }  # fmt: skip
 # Problem to its hidden tests for a CUDA device. They use no device, so they can run here.
@@ -425,8 +401,7 @@ CUDA = {
         def test_it_doubles(student):
             expect.value(student.good.double(1), 2, of="double")
 
-        def test_it_is_wrong(student):
-            expect.value(student.good.wrong(1), 2, of="wrong")
+        test_it_is_wrong = asks("good.wrong", 1, expected=2)
 
         def test_what_we_got_wrong(student):
             assert student.good.double(1) == 3
@@ -434,16 +409,13 @@ CUDA = {
         def test_it_crashes(student):
             student.good.leave(1)
 
-        def test_logic(student):
-            expect.value(student.good.double(1), 2, of="double")
+        test_logic = asks("good.double", 1, expected=2)
         """,
     "bad_logic": """
-        def test_it_doubles(student):
-            expect.value(student.good.double(1), 2, of="double")
+        test_it_doubles = asks("good.double", 1, expected=2)
         """,
     "misspelt_there": """
-        def test_one(student):
-            expect.value(student.broken.f(1), 1, of="f")
+        test_one = asks("broken.f", 1, expected=1)
         """,
     "no_tier": """
         def test_it_leaves(student):
@@ -534,14 +506,12 @@ def dedented(text: str) -> str:
 
 
 def write_hidden_tests(root: Path, problem: str, kind: str, source: str) -> None:
-    """Write a problem's test_hidden.py or test_cuda.py."""
     path = root / "tests/hidden" / problem / f"test_{kind}.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(source)
 
 
 def make_course(root: Path) -> None:
-    """Write the files of the made-up course."""
     (root / "tests").mkdir()
     shutil.copy(ROOT / "tests/__init__.py", root / "tests")
     (root / "tests/probes").mkdir()
@@ -587,12 +557,10 @@ def results(tmp_path_factory):
 
 @pytest.fixture
 def first(results) -> SubmissionResult:
-    """The result of the first run."""
     return json_report.parse(results["first"])
 
 
 def problem(result, problem_id):
-    """One problem of a result."""
     return next(p for p in result.problems if p.id == problem_id)
 
 
@@ -690,14 +658,14 @@ ENDED = {
     ]),
     # A bare assert would fail a student without an explanation. The other tests keep their points.
     "our_assert": ("grader_error", [
-        fault("test_bare", Like(r"our_assert · test_bare: AssertionError: .* at .*py:8")),
+        fault("test_bare", Like(r"our_assert · test_bare: AssertionError: .* at .*py:14")),
         passed("test_fine", 1.0),
     ]),
     # Exceptions in the body or a fixture, and skips, which nobody would notice.
     "our_error": ("grader_error", [
         fault("test_error", "our_error · test_error: ZeroDivisionError: division by zero at "
-              "test_hidden.py:13"),
-        fault("test_fixture", "our_error · test_fixture: KeyError: 'key' at test_hidden.py:9"),
+              "test_hidden.py:19"),
+        fault("test_fixture", "our_error · test_fixture: KeyError: 'key' at test_hidden.py:15"),
         fault("test_skipped", Like(".+")),
         passed("test_fine", 0.75),
     ]),
@@ -739,7 +707,6 @@ def test_weights_share_the_points(first):
 
 @pytest.fixture
 def there(results) -> SubmissionResult:
-    """The result of the run on a CUDA device."""
     return json_report.parse(results["cuda"])
 
 

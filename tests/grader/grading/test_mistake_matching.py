@@ -152,7 +152,6 @@ def test_every_wrong_solution_can_be_rehearsed(problem):
 
 
 def write_mistakes(folder, text):
-    """Write the file of a problem p."""
     path = folder / "p" / "wrong.edits"
     path.parent.mkdir()
     path.write_text(text)
@@ -194,10 +193,7 @@ def test_values_agree_within_rounding_alone():
 
 
 def probe(student, *, dtype):
-    """Count the parameters of two layers that share one weight of 2 × 2.
-
-    The tests below run this probe only on wrong solutions of `linear`.
-    """
+    """Count the parameters of two layers of wrong solutions, which share one weight of 2 × 2."""
     layers = torch.nn.Sequential(
         torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2, bias=False)
     )
@@ -235,10 +231,7 @@ def named(*cases):
 
 @pytest.fixture
 def twice(monkeypatch):
-    """Limit the known mistakes of `linear` to two.
-
-    One counts a tied parameter twice; the other concerns another function.
-    """
+    """Leave two mistakes of `linear`: a tied parameter counts twice; another function is wrong."""
     solutions = mistake_matching.wrong_solutions(COURSE, COURSE.problem("linear"))
     found = {mistake.name: (mistake, package) for mistake, package in solutions}
     pair = [found["count_ties_twice"], found["weight_transposed"]]
@@ -453,7 +446,6 @@ class Entered(torch.utils._python_dispatch.TorchDispatchMode):
 
 
 def enters_a_mode(student):
-    """A probe whose solution does not leave its dispatch mode."""
     Entered().__enter__()
     return 8
 

@@ -184,7 +184,6 @@ def test_a_method_called_backward_need_not_be_a_tensors():
 
 @pytest.mark.parametrize("module", COURSE.modules)
 def test_reading_finds_nothing_in_the_reference(module, root):
-    """Neither the reference nor a stub has a finding."""
     for folder in ("grader/solutions/reference", "assignment"):
         source = (root / folder / f"{module}.py").read_text()
         assert [] == [
@@ -225,10 +224,7 @@ def test_no_source_is_nested_too_deep_to_be_read():
 
 
 def test_a_name_that_is_forbidden_in_one_definition_costs_that_definition():
-    """The rest of the problem keeps its points.
-
-    The tripwire ends only the tests that run the definition.
-    """
+    """The rest of the problem keeps its points, and the tripwire ends no other test."""
     source = (
         b"import torch\ndef mlp_backward(x): return helper(x)\n"
         b"def helper(x): return torch.autograd.grad(x, x)"

@@ -313,8 +313,8 @@ LIMITS = {
     ],
     "names in a class's folder": [f"{folder_items.MAX_NAME} characters"],
     "Gradescope's export and folders": [
-        f"{folder_items.MAX_METADATA_BYTES // MIB} MiB",
-        f"{gradescope_download.MAX_NODES:,} values", f"{gradescope_download.MAX_DEPTH} levels",
+        f"{folder_items.MAX_METADATA_BYTES // MIB} MiB", f"{gradescope_download.SECONDS:.0f} s of",
+        f"{gradescope_download.MEMORY_BYTES // 2**30} GiB",
         f"{gradescope_download.MAX_SUBMITTERS:,} students",
     ],
     "a platform's submission_metadata.json": [f"{gradescope_metadata.MOST_BYTES // MIB} MiB"],

@@ -50,7 +50,6 @@ def g(x):
 
 
 def names(source=SOURCE, problem="linear"):
-    """The names of a problem's mutants."""
     return [mutant.name for mutant in mutants.of(source, problem)]
 
 
@@ -115,7 +114,6 @@ def test_every_solution_has_mutants_that_are_python(problem):
 
 
 def row(kind, name, failed, complaint=""):
-    """One row of problem p."""
     return Row("p", kind, name, 0, 1.0, 2.0, failed, complaint)
 
 

@@ -32,7 +32,6 @@ class Counted(Gpu):
 
 
 def stand_in(node):
-    """The GPU with this node."""
     return Counted(0, "GPU-1", "Stand-in", "1", 1, "", (Path(node),), ())
 
 

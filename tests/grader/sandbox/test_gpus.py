@@ -97,10 +97,7 @@ def stand_in(folder, *, kind=Counted, libraries=(), index=0):
 
 
 def library(folder, name):
-    """Install a real shared library under another name.
-
-    As with a driver's library, the name is a link to a file whose name contains a version.
-    """
+    """Install a real library under another name, as a driver does: a link to a longer name."""
     folder.mkdir(exist_ok=True)
     file = folder / name.replace(".so.1", ".so.599.01")
     shutil.copy(_ctypes.__file__, file)
@@ -124,10 +121,7 @@ def boxed(tmp_path_factory):
 
 @without_gpu
 def test_without_a_gpu_the_command_says_so_in_one_line(grader, root):
-    """The command exits with 2 before it starts anything.
-
-    The missing GPU is a user's mistake, not a fault of the grader.
-    """
+    """It exits with 2, as after any mistake of its user."""
     done = grader("grade", root / "examples" / "sample.zip", "--device", "cuda")
     assert (2, "", 1) == (done.returncode, done.stdout, done.stderr.count("\n"))
     assert done.stderr.startswith("grader: --device cuda: no NVIDIA GPU was found in /dev: ")
@@ -163,10 +157,7 @@ DEVICES = ([0, 1, 1, 2], ["GPU-aaaa", "MIG-1111", "MIG-2222", "GPU-abcd"])
 
 
 def test_the_first_gpu_is_used_or_the_first_that_is_named():
-    """A GPU, or an instance of a split one, is named by its index or the beginning of its UUID.
-
-    CUDA would treat any other name as no GPU at all.
-    """
+    """By its index or the beginning of its UUID: to CUDA, any other name is no GPU at all."""
     for named, number in {
         None: 0, "2": 3, "1,0": 1, " 0 ": 0, "GPU-ab": 3, "GPU-aaaa,GPU-abcd": 0, "MIG-2222": 2,
     }.items():  # fmt: skip
@@ -248,10 +239,7 @@ def test_a_driver_of_another_version_than_its_library_has_a_remedy():
 
 
 def test_the_drivers_libraries_are_found_however_the_loader_finds_them(tmp_path):
-    """A short-lived process asks the loader, here with LD_LIBRARY_PATH.
-
-    A driver outside the default folders also needs that variable.
-    """
+    """A short-lived process asks the loader; a driver elsewhere needs LD_LIBRARY_PATH as well."""
     file = library(tmp_path, "libnvidia-ml.so.1")
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
     done = ran([sys.executable, "-I", cuda_driver.__file__], env=environment)
@@ -350,10 +338,7 @@ def test_the_box_tells_cuda_what_it_has_to_know(boxed):
 
 
 def test_the_box_has_the_nodes_of_one_gpu_and_no_other(boxed):
-    """Each node is the same device as on the host; all other nodes are bubblewrap's usual ones.
-
-    A student can write to them, although /dev is read-only and the student owns nothing.
-    """
+    """A student can write to them, although /dev is read-only and the student owns nothing."""
     with session(boxed, AS_CUDA) as made:
         seen, of_sys = ask(made, function="nodes")
         assert (3, [0, 0]) == ask(made, "/dev/nvidiactl", function="writes")
@@ -476,10 +461,7 @@ class Read:
 
 
 def test_a_test_may_have_its_limit_and_what_cuda_itself_takes(monkeypatch):
-    """Memory in use before the test does not count, and one byte beyond is too much.
-
-    The number of readings does not depend on how often a session's loop runs.
-    """
+    """Memory in use before the test does not count, and one byte beyond is too much."""
     monkeypatch.setattr(gpu_readings, "LOOK_AT_MEMORY_SECONDS", 0.0)
     allowed = 2 * GIB + gpu_readings.CONTEXT_BYTES
     seen = gpu_readings.Usage(
@@ -612,10 +594,7 @@ print(len(torch.cuda._queued_calls) > 0, torch.cuda.is_initialized())
 
 
 def test_nothing_that_the_zygote_imports_asks_for_cuda():
-    """The zygote must not start CUDA, because a forked child could not use it then.
-
-    A child's memory limit therefore takes effect only when CUDA is first used.
-    """
+    """A forked child could not use it then, so a memory limit waits until CUDA is first used."""
     done = ran([sys.executable, "-c", TRAPPED], cwd=ROOT)
     assert ("True False\n", 0) == (done.stdout, done.returncode), done.stderr
 
@@ -637,10 +616,7 @@ def distribution(folder, name, files, requires=()):
 
 
 def test_the_libraries_that_a_torch_for_cuda_brings_are_shown(tmp_path, monkeypatch):
-    """Several distributions share the folder nvidia/, which is mounted once.
-
-    Some of them are required as extras of another distribution.
-    """
+    """Several share the folder nvidia/, which is mounted once; some are extras of another one."""
     wanted = ["Requires-Dist: toolkit-of-cuda[blas]==1.0", "Requires-Dist: nvidia-dnn==1.0"]
     distribution(tmp_path, "torch-for-cuda", ["torch_for_cuda/version.py"], wanted)
     extras = [f'Requires-Dist: nvidia-{name}; extra == "{name}"' for name in ("blas", "fft")]
@@ -708,10 +684,7 @@ def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(graded):
     ids=["it breaks during a test", "it does not work at all"],
 )
 def test_a_gpu_that_breaks_costs_nobody_a_point(graded, looks, said):
-    """The test during which the GPU broke counts as our fault, and so do all later tests.
-
-    The later tests do not run. With a torch without CUDA, the real check fails.
-    """
+    """The test during which it broke is our fault, and so are all later ones, which do not run."""
     count, tests, others = graded(*looks)
     assert ["grader_error"] * 2 == [status for _, status, _ in tests]
     assert all(said in message for *_, message in tests)

@@ -33,10 +33,7 @@ LOW = {
 
 @pytest.mark.parametrize("limit", every(3, LOW))
 def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right, tmp_path):
-    """The command prints one sentence and exits with 3 without a result.
-
-    Nobody loses a point because of a scheduler's settings.
-    """
+    """One sentence, and no result: nobody loses a point because of a scheduler's settings."""
     done = graded_in_a_shell(f"ulimit {limit}", right, "--json", tmp_path / "result.json")
     of, got, needed = LOW[limit]
     told = (
@@ -61,10 +58,7 @@ def test_a_processor_that_computes_wrongly_grades_nobody():
     "limits", every(2, ["-n 512 -u 64", "-Sn 20 -Su 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000"])
 )
 def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, right, tmp_path):
-    """The submission gets full marks: a test needs few descriptors, and a soft limit is raised.
-
-    Neither a sandbox folder nor torch's folder for compiled code remains.
-    """
+    """A test needs few descriptors, and a soft limit is raised. No folder remains."""
     flags = "; ulimit ".join(re.findall(r"-\w+ \d+", limits))
     out, folder = tmp_path / "result.json", tmp_path / "temporary"
     folder.mkdir()
@@ -75,11 +69,7 @@ def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, right, tm
 
 
 def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
-    """The machine's limit is lower than the course's limit for a test.
-
-    The check before the first test reports it, and every test would report it too. There is no
-    result at all, because every submission would have the same one.
-    """
+    """The check before the first test reports it: every submission would meet it."""
     source = "def f():\n    return 1\n"
     with bare_with("import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (2**25, 2**25))") as limited:
         said = (

@@ -25,7 +25,6 @@ def read(**reply):
 
 
 def test_what_a_child_says_instead_of_a_value_is_read():
-    """The three kinds of such replies."""
     with pytest.raises(Raised, match=r"^no$") as raised:
         read(raised=RAISED)
     assert ("ValueError", "assignment/linear.py:12 in forward") == (

@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from grader.base.errors import (
-    Crashed,
-    NotAttempted,
-    PolicyBroken,
-    Raised,
-    Status,
-    TimedOut,
-)
+from grader.base.errors import Crashed, NotAttempted, PolicyBroken, Raised, Status, TimedOut
 from grader.base.judging_time import JudgingTime
 from grader.wire import protocol
 from grader.wire.protocol import Other
@@ -74,10 +67,7 @@ def test_a_call_returns_plain_data_and_tensors(sandbox):
     ],
 )
 def test_a_test_cannot_send_what_is_no_plain_data(inputs, where, sandbox):
-    """The student's code would receive a changed value and fail because of it.
-
-    The session remains usable. Whose fault it is, `blame` finds out.
-    """
+    """Students would get a changed value. The session goes on; `blame` finds whose fault it is."""
     with session(sandbox, "def f(x):\n    return x\n") as made:
         said = rf"^a test's request cannot be sent: {where}$"
         with pytest.raises(protocol.ProtocolError, match=said):
@@ -104,10 +94,7 @@ def test_what_a_test_has_the_grader_read_takes_no_judging_time(sandbox):
 
 
 def test_a_value_that_cannot_be_looked_at_is_the_students(sandbox):
-    """An exception while the answer is read is the student's.
-
-    A value of a subclass becomes the plain value.
-    """
+    """So is its exception; a value of a subclass becomes the plain value."""
     source = """
         import collections.abc, numpy
         class Exits(collections.abc.Mapping):
@@ -131,10 +118,7 @@ def test_inputs_here_are_out_of_reach(sandbox):
 
 
 def test_the_global_generators_are_seeded_before_each_call(sandbox):
-    """random, numpy and torch give the same numbers at every call with one seed.
-
-    Another seed gives other numbers.
-    """
+    """Each gives the same numbers at every call with one seed, and others with another."""
     source = """
         import random, numpy, torch
         def f():

@@ -130,9 +130,8 @@ def test_pasted_lines_need_a_replacement_with_indentation():
 
 def test_changes_are_made_in_the_program_as_it_was():
     two = (Change("return y", "return math.sqrt(x)"), Change("y = math.sqrt(x)", "y = 0"))
-    expected = REFERENCE.replace("y = math.sqrt(x)", "y = 0").replace(
-        "return y", "return math.sqrt(x)"
-    )
+    without = REFERENCE.replace("y = math.sqrt(x)", "y = 0")
+    expected = without.replace("return y", "return math.sqrt(x)")
     assert expected == changed(REFERENCE, two) == changed(REFERENCE, two[::-1])
 
 
@@ -173,25 +172,17 @@ def test_a_mistake_is_made_in_its_base(tmp_path):
     got = programs(tmp_path)
     head, tail = REFERENCE.split("def first")[0], REFERENCE[REFERENCE.index("\n\ndef second") :]
     assert f"{head}def first(x):\n    return -x\n{tail}" == got["plainly_negative"]
-    assert (
-        REFERENCE[: REFERENCE.index("def second")] + "def second(x):\n    return 2\n"
-        == got["another"]
-    )
+    before = REFERENCE[: REFERENCE.index("def second")]
+    assert f"{before}def second(x):\n    return 2\n" == got["another"]
 
 
 def test_a_mistake_says_what_it_is(tmp_path):
     first, *others = read(tmp_path, FILE)
-    expected = Mistake(
-        problem="p",
-        name="negative",
-        says="The sign is lost.",
-        hint="is x below 0?",
-        devices=("cuda", "cpu"),
-        price="it is all that is asked",
-        most=2.5,
+    assert first == Mistake(
+        problem="p", name="negative", says="The sign is lost.", hint="is x below 0?", most=2.5,
+        devices=("cuda", "cpu"), price="it is all that is asked",
         changes=(Change("return y", "return -y"),),
-    )
-    assert expected == first
+    )  # fmt: skip
     assert [(m.name, m.hint, m.devices, m.price, m.most) for m in others] == [
         (name, None, (), None, None) for name in ("plainly_negative", "both", "another")
     ]
@@ -216,58 +207,37 @@ def test_a_problem_without_a_file_has_no_mistakes(tmp_path):
 def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, line, name, where):
     text = FILE.replace("- return y", "- return w").replace("- return x", "- return w")
     mistake = next(mistake for mistake in read(tmp_path, text) if mistake.name == name)
-    words = (
-        rf"^p/wrong\.edits:{line}: mistake {name}, in {where}: expected the `-` lines exactly "
-        r"once, got `return w` 0 times$"
-    )
+    words = rf"^p/wrong\.edits:{line}: mistake {name}, in {where}: expected .*`return w` 0 times$"
     with pytest.raises(CourseFault, match=words):
         mistake.applied_to(REFERENCE)
 
 
 def test_a_program_that_replaces_nothing_is_told(tmp_path):
     (mistake,) = read(tmp_path, "[none] None.\n+ def third(): pass\n")
-    with pytest.raises(
-        CourseFault,
-        match=r"^p/wrong\.edits:1: mistake none: replaces no definition of the reference$",
-    ):
+    said = r"^p/wrong\.edits:1: mistake none: replaces no definition of the reference$"
+    with pytest.raises(CourseFault, match=said):
         mistake.applied_to(REFERENCE)
 
 
 # --- invalid files --------------------------------------------------------------------------------
 
 BASE = "[base b]\n+ d\n\n"
-FAULTS = {
-    "an unknown device": (
-        "[m] Wrong.\ndevice: gpu\n- a\n",
-        "1: m: expected device: cpu or cuda, got gpu",
-    ),
-    "no number": (
-        "[m] Wrong.\nmost: two\n- a\n",
-        "1: m: expected `most:` and a number of points, got two",
-    ),
-    "the same name": (
-        "[m] Wrong.\n- a\n\n[m] Wrong.\n- b\n",
-        "4: m: expected a name of its own, got that of line 1",
-    ),
-    "an unknown base": (
-        "[m in b] Wrong.\n- a\n",
-        "1: m: expected a base of this file, which has none; got b",
-    ),
-    "another base": (
-        BASE + "[n in b] Wrong.\n- a\n\n[m in c] Wrong.\n- a\n",
-        "7: m: expected a base of this file, b; got c",
-    ),
-    "an unused base": (BASE, "1: b: expected a mistake that edits this base, got none"),
-    "two entries": (
-        "[m]\n\n[n] Wrong.\nmost: two\n- a\n",
-        "1: expected .*, got `\\[m\\]`\n  .*p/wrong.edits:3: n: expected .*, got two",
-    ),
-}
+FAULTS = [
+    ("[m] Wrong.\ndevice: gpu\n- a\n", "1: m: expected device: cpu or cuda, got gpu"),
+    ("[m] Wrong.\nmost: two\n- a\n", "1: m: expected `most:` and a number of points, got two"),
+    ("[m] Wrong.\n- a\n\n[m] Wrong.\n- b\n",
+        "4: m: expected a name of its own, got that of line 1"),
+    ("[m in b] Wrong.\n- a\n", "1: m: expected a base of this file, which has none; got b"),
+    (BASE + "[n in b] Wrong.\n- a\n\n[m in c] Wrong.\n- a\n",
+        "7: m: expected a base of this file, b; got c"),
+    (BASE, "1: b: expected a mistake that edits this base, got none"),
+    ("[m]\n\n[n] Wrong.\nmost: two\n- a\n",
+        "1: expected .*, got `\\[m\\]`\n  .*p/wrong.edits:3: n: expected .*, got two"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("what", FAULTS)
-def test_a_file_that_is_not_as_it_has_to_be_is_told(tmp_path, what):
-    text, words = FAULTS[what]
+@pytest.mark.parametrize(("text", "words"), FAULTS)
+def test_a_file_that_is_not_as_it_has_to_be_is_told(tmp_path, text, words):
     with pytest.raises(CourseFault, match=rf"p/wrong\.edits:{words}$"):
         read(tmp_path, text)
 
@@ -293,7 +263,6 @@ def code(rng):
 
 
 def entry(rng, name):
-    """An entry of any kind."""
     keys = {key: f"{key}: [{name}] - +" for key in ("hint", "price") if rng.random() < 0.5}
     kind = rng.choice(("base", "source", "changes", "in a base"))
     if kind == "base":
@@ -329,6 +298,7 @@ def test_each_change_begins_with_what_it_replaces():
     assert (Change("1", ""), Change("2", "3"), Change("4", "")) == got.changes
 
 
+NO_MINUS = "expected a `-` line before the first `+`"
 HEADINGS = "expected `[name] what is wrong`, `[name in BASE] what is wrong` or `[base NAME]`, got "
 LINES = (
     "expected `hint: …`, `price: …`, `most: …`, `device: …`, `unread: …`, `- code`, `+ code` or an "
@@ -350,13 +320,9 @@ LINES = (
         ("[m] Wrong.\nreturn x\n", 2, LINES + "`return x`"),
         ("[m] Wrong.\nhint:\n- a\n", 2, LINES + "`hint:`"),
         ("[m] Wrong.\nhint: a\nhint: b\n- a\n", 3, "expected one `hint:`, got a second one"),
-        ("[m] Wrong.\nhint: a\n", 1, "m: expected a `-` line before the first `+`, got no code"),
-        (
-            "[m] Wrong.\n+ a\n- b\n",
-            1,
-            "m: expected a `-` line before the first `+`, got `+` and `-`",
-        ),
-        ("[m in b] Wrong.\n+ a\n", 1, "m: expected a `-` line before the first `+`, got `+`"),
+        ("[m] Wrong.\nhint: a\n", 1, f"m: {NO_MINUS}, got no code"),
+        ("[m] Wrong.\n+ a\n- b\n", 1, f"m: {NO_MINUS}, got `+` and `-`"),
+        ("[m in b] Wrong.\n+ a\n", 1, f"m: {NO_MINUS}, got `+`"),
         ("[base b]\n- a\n+ b\n", 1, "b: expected only `+` lines, got `-` and `+`"),
         ("[base b]\nhint: c\n+ b\n", 1, "expected only `+` lines in base b, got hint"),
     ],

@@ -242,10 +242,7 @@ def parts(value: Any) -> Iterator[Any]:
 
 
 def check_place(x: Any, body: memoryview) -> None:
-    """Check that all bytes of a tensor or an array are in the body, and that its numbers are sane.
-
-    Everything is computed here, from its sizes and strides.
-    """
+    """Check that all bytes of a tensor or an array are in the body, from its sizes and strides."""
     is_array = isinstance(x, np.ndarray)
     width = x.itemsize if is_array else x.element_size()
     steps = list(x.strides) if is_array else [width * step for step in x.stride()]

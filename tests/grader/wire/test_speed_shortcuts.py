@@ -64,7 +64,6 @@ def graded(submission, out, switched):
 @pytest.mark.proof
 @pytest.mark.parametrize("shortcut", ["1", *speed_shortcuts.SHORTCUTS])
 def test_a_grade_without_a_shortcut_has_the_same_result(submission, tmp_path, shortcut):
-    """Each of them can be turned off, alone or with all others."""
     one, other = (
         graded(submission, tmp_path / f"{number}.json", value)
         for number, value in enumerate(["", shortcut])

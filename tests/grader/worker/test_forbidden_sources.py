@@ -102,10 +102,7 @@ def test_other_modules_in_c_can_be_loaded(sandbox):
 
 
 def test_every_module_in_c_that_opens_files_itself_is_listed():
-    """Of those that come with Python: what they call is written in their files.
-
-    Two contain the word "open" and call no such function.
-    """
+    """Their files name what they call. Two contain the word "open" and call no such function."""
     calls = re.compile(rb"\0(?:fopen|open|openat|execv|PyRun_\w+|Py_NewInterpreter\w*)(?:64)?\0")
     folder = Path(sysconfig.get_path("stdlib"), "lib-dynload")
     found = {

@@ -158,10 +158,7 @@ LEFT = [
 
 @pytest.mark.parametrize("leave", KEPT + LEFT)
 def test_what_a_test_leaves_ends_its_process(sandbox, leave):
-    """The next test shares a process only if nothing of the student's modules or of it changed.
-
-    Containers of the student's that never end do not change this.
-    """
+    """Nothing of the student's modules or of the process has changed where two tests share one."""
     is_shared = leave in KEPT
     with session(sandbox, leftovers(leave)) as made:
         made.begin_test(0)

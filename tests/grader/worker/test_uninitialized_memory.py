@@ -34,10 +34,7 @@ UNINITIALISED = """
 
 @warm
 def test_memory_that_was_never_written_reads_as_nan(sandbox):
-    """Uninitialized memory reads as NaN or as the largest integer, however it is allocated.
-
-    A value that was never set is therefore wrong in the same way in every run.
-    """
+    """Or as the largest integer, so a value that was never set is wrong alike in every run."""
     nan, integers, version = answer(sandbox, UNINITIALISED)
     assert [True] * 18 == nan
     assert [[n, n] for n in (2**63 - 1, 2**31 - 1, 255)] == integers

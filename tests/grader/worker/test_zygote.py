@@ -125,11 +125,7 @@ RESISTS = """
 @warm
 @pytest.mark.parametrize("way", ["litters", "hangs", "closed", "deep", "many", "named"])
 def test_whatever_a_test_leaves_is_removed_by_the_same_zygote(way, sandbox):
-    """The next test sees only its own sources, the zygote and itself.
-
-    The test leaves links, pipes and daemons, and is killed or not; folders without permissions,
-    paths beyond the maximum length, thousands of files, and odd names.
-    """
+    """Links, pipes and daemons; closed folders, long paths, thousands of files, odd names."""
     before = sandbox.host_pid
     seconds = 1.5 if way == "hangs" else 120.0
     with (

@@ -20,9 +20,6 @@ H100 = ra.H100_SXM
 
 
 class Chapter(Figures):
-    def beginning(self) -> None:
-        self.gives(section_devices=13.5)
-
     def numbers(self) -> None:
         """Floating-point formats."""
         holds, m = list(c02.formula_holds()), precision.float_spec(torch.float16).mantissa_bits

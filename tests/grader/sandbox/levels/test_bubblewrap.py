@@ -114,11 +114,7 @@ def test_there_is_no_network(sandbox):
 
 
 def test_of_the_project_only_what_a_student_needs_can_be_seen(sandbox):
-    """No other file of the project is visible.
-
-    The search leaves out the packages, the standard library, the C library and the kernel's
-    folders.
-    """
+    """The search leaves out the packages, the libraries of the system and the kernel's folders."""
     source = """
         import os
         def f():
@@ -205,10 +201,7 @@ UNKNOWN = {
 
 
 def bubblewrap_of_age(folder, version):
-    """A folder with a `bwrap` that claims an old version.
-
-    It refuses the options that did not exist then, and otherwise runs the real one.
-    """
+    """A folder with a `bwrap` that claims an old version, and refuses what that lacked."""
     real, unknown = shutil.which("bwrap"), "|".join(UNKNOWN[version])
     script = f"""#!/bin/sh
 case "$1" in
@@ -265,7 +258,6 @@ def test_an_old_bubblewrap_makes_the_same_box_for_an_ordinary_user(tmp_path):
 
 
 def test_a_bubblewrap_that_is_too_old_is_named(tmp_path, monkeypatch):
-    """The message has its version, the required version and the missing option."""
     monkeypatch.setenv("PATH", bubblewrap_of_age(tmp_path, "0.3.1"))
     lacks = "it lacks --as-pid-1, --ro-bind-try. The sandbox needs 0.4.0 or later, first in PATH"
     with pytest.raises(SandboxUnavailable) as refusal:

@@ -66,7 +66,6 @@ def test_a_worker_that_cannot_confine_itself_is_not_used():
 
 @pytest.fixture(scope="module")
 def sandbox():
-    """A sandbox of the second level."""
     with plain_box("landlock") as running:
         yield running
 
@@ -335,10 +334,7 @@ with plain_box("landlock", scratch_bytes=2**23) as sandbox:
 
 @at_this_level
 def test_a_full_disk_is_the_fault_of_whoever_fills_it():
-    """A test that fills the disk has exceeded its limit; a disk that others fill costs nobody.
-
-    The kernel's error alone shows nothing, because a test can raise it as well.
-    """
+    """The kernel's error alone shows nothing, because a test can raise it as well."""
     script = 'mount -t tmpfs -o size=640m,mode=711 none "$1" && shift && exec "$@"'
     with tempfile.TemporaryDirectory(dir="/tmp") as place:  # that others may pass through
         command = ["unshare", "--mount", "sh", "-c", script, "sh", place]
@@ -384,10 +380,7 @@ OUTSIDE = """
 
 @at_this_level
 def test_a_file_outside_that_anyone_may_write_keeps_its_attributes(sandbox):
-    """Landlock has no such rights, so the filter denies the calls.
-
-    shutil.copy2 sets times as well, so given times are ignored and not denied.
-    """
+    """Landlock has no such rights, so the filter denies the calls; it ignores times, for copy2."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         path = Path(folder, "file")
         path.write_bytes(b"outside")
@@ -474,7 +467,6 @@ def test_when_the_grader_is_killed_nothing_of_the_student_lives_on(root):
 
 @at_this_level
 def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monkeypatch, tmp_path):
-    """The message names the folder and the fix."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     (closed / "big").mkdir()

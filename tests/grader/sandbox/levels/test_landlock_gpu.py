@@ -235,10 +235,7 @@ def test_a_device_file_that_only_root_may_open_is_named_with_the_fix(driver):
 
 
 def test_the_simulated_gpu_works_beside_the_devices(boxed, monkeypatch):
-    """The reference of a GPU problem passes its hidden tests in that box.
-
-    Only the look at the real GPU is left out, because this torch may have no CUDA.
-    """
+    """The reference passes there; only the look at the real GPU is left out."""
     monkeypatch.setattr("grader.grading.gpu_health.check_device", lambda *_: None)
     course = msgspec.structs.replace(COURSE, problems=[COURSE.problem("gpu_timing")])
     submission = Submission("reference", courses.sources_in(COURSE.reference), [])
