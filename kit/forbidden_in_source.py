@@ -25,11 +25,15 @@ from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 RUNS_TEXT = ("exec", "eval", "compile", "__import__")
-# These change what all code of the process does afterwards, that of tests, too.
-SETTINGS = (
-    *("torch.set_default_dtype", "torch.set_default_device", "torch.set_default_tensor_type"),
-    *("torch.set_flush_denormal", "torch.autograd.set_detect_anomaly"),
-)
+# What changes all code that runs afterwards, that of tests, too; and what to do instead.
+SETTINGS = {
+    "torch.set_default_dtype": "delete it, or pass dtype=",
+    "torch.set_default_device": "delete it, or pass device=",
+    "torch.set_default_tensor_type": "delete it, or pass dtype= or device=",
+    "torch.set_flush_denormal": "delete it",
+    "torch.set_grad_enabled": "delete it, or write it into a with",
+    "torch.autograd.set_detect_anomaly": "delete it, or write it into a with",
+}
 MAX_USES = 100
 # What git writes at the start of a line where two versions differ.
 MARK = re.compile(rb"(<{7}|>{7}|\|{7})( |\r?$)|={7}\r?$")
@@ -119,7 +123,8 @@ def unfinished_merge(source: bytes, line: int) -> int:
 
 
 def _settings(module: "Module") -> list[tuple[int, str]]:
-    found = ((line, name) for name, line, _ in _Walk(module, "").uses([*SETTINGS]))
+    uses = _Walk(module, "").uses([*SETTINGS])
+    found = ((line, name) for name, line, _ in uses if line not in module.contexts)
     return [(line, name) for line, name in found if name in SETTINGS][:MAX_USES]
 
 
@@ -173,6 +178,8 @@ class Module:
         self.body = tree.body
         self.definitions = {node.name: node for node in tree.body if isinstance(node, Definition)}
         self._defined_in: dict[Definition, Names] = {}
+        # The lines of calls whose effect ends with a block or with a function.
+        self.contexts = {call.lineno for node in ast.walk(tree) for call in _limited_to(node)}
         self.names = self.scope(tree.body, {name: name for name in RUNS_TEXT})
 
     def scope(self, body: list[ast.stmt], outer: Names, arguments: Iterable[str] = ()) -> Names:
@@ -363,6 +370,13 @@ def never_holds(test: ast.expr) -> bool:
 
 def _is_one_of(name: str, forbidden: list[str]) -> bool:
     return bool(name) and any(name == f or name.startswith(f + ".") for f in forbidden)
+
+
+def _limited_to(node: ast.AST) -> list[ast.expr]:
+    """The contexts of a `with`, and the decorators of a function."""
+    if isinstance(node, ast.With):
+        return [item.context_expr for item in node.items]
+    return getattr(node, "decorator_list", [])
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:

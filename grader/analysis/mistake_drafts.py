@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from grader.analysis.class_statistics import Alike, costs
-from grader.base.limited_reading import Readers
+from grader.base.limited_reading import LimitedReader
 from grader.classroom.class_records import Standing, State
 from grader.classroom.standings import Class
 from grader.course.courses import Problem
@@ -53,12 +53,12 @@ def groups(whole: Class, *, top: int) -> list[EqualAnswers]:
                 found[alike] = EqualAnswers(kind, alike, cost, len(members[alike]))
     large = [group for group in found.values() if group.students >= FEWEST]
     large.sort(key=lambda one: (-one.students, -one.points, one.problem.id))
-    with Readers(_program, 1, kind=str) as readers:
+    with LimitedReader(_program, kind=str) as reader:
         for group in large[:top]:
             path, names = group.problem.path, tuple(group.problem.functions)
             texts = {whole.sources(one).get(path, b"") for one in members[group.alike]}
             short = sorted(text for text in texts if len(text) <= MAX_SOURCE)
-            programs = readers.each([(text.decode("utf-8", "replace"), names) for text in short])
+            programs = [reader.found_in((text.decode("utf-8", "replace"), names)) for text in short]
             usable = [one for one in programs if isinstance(one, str) and one]
             group.programs.extend(sorted(usable, key=lambda text: (len(text), text)))
     return large[:top]

@@ -13,7 +13,7 @@ from grader.commands.class_commands import Book, RulesOption, class_of
 from grader.commands.shared_options import Folder, app, argument, option
 from kit.safe_text import counted
 
-# grader.analysis imports numpy and the libraries for pages, so only these commands import it.
+# grader.analysis imports the libraries for pages, so only these commands import it.
 
 
 @app.command()

@@ -245,7 +245,7 @@ class Course(msgspec.Struct, frozen=True):
         """All code that every student gets: stubs, public tests, and examples of the handout."""
         given = [*self.assignment.rglob("*.py"), *(self.tests / "public").rglob("*.py")]
         pages = [text_of(page) for page in sorted(self.handout.glob("*.md"))]
-        examples = [text for page in pages for text in CODE_BLOCK.findall(page)]
+        examples = [_typed(text) for page in pages for text in CODE_BLOCK.findall(page)]
         return [text_of(path) for path in sorted(given)] + examples
 
     def given_modules(self) -> dict[str, bytes]:
@@ -349,6 +349,12 @@ def _sha256(files: dict[str, Path]) -> str:
         content = file.read_bytes()
         digest.update(f"{name} {len(content)}\n".encode() + content)
     return digest.hexdigest()
+
+
+def _typed(example: str) -> str:
+    """An example without prompts and what Python prints, if it has prompts."""
+    lines = [line[4:] for line in example.splitlines() if line.startswith((">>> ", "... "))]
+    return "\n".join(lines) or example
 
 
 def text_of(path: Path) -> str:

@@ -84,7 +84,7 @@ def public_tests(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
     try:
         files = student_bundle.student(course, None)
     except ReleaseRefused as e:
-        yield f"release student: {e}"
+        yield f"the public tests did not run, because of `grader release student`: {e}"
         return
     with temporary_folders.TemporaryFolder() as made:
         folder = Path(made)

@@ -9,7 +9,8 @@ a Python function   its code object is replaced, so that every reference to it l
 a class             its methods' code is replaced, which includes inherited and copied methods
 a module            all functions and classes that it defines are guarded
 an operator         its kernels in torch's dispatcher are replaced, for Python, TorchScript and C++
-autograd            no backward pass may run inside a function to be written by hand (`Watched`)
+autograd            no backward pass may run inside a function to be written by hand (`Watched`),
+                    and none that code traces may run anywhere (forbidden_backward.py)
 
 The source of a guarded object cannot be read either, because a copy of it would not be guarded
 (forbidden_sources.py).
@@ -57,6 +58,7 @@ DISPATCH_KEYS = (
 
 # What forbidden_backward.py knows of torch; without torch, there are no backward passes.
 no_backward_pass: "Callable[[Tripwire], AbstractContextManager[object]]" = nullcontext
+watch_backward_passes: "Callable[[Tripwire], object]" = nullcontext
 
 
 class Tripwire:
@@ -83,6 +85,8 @@ class Tripwire:
         self._operators: set[str] = set()
         for name in [*forbidden, *(STARTS_A_THREAD if by_hand else ())]:
             self._guard(name)
+        if by_hand:
+            watch_backward_passes(self)
         if forbidden or by_hand:
             starts = vars(importlib.import_module("_posixsubprocess"))
             refuse = functools.partial(self.refuse, "subprocess.Popen")

@@ -1,8 +1,14 @@
 """Detect a backward pass of torch inside a function that is to be written by hand.
 
+Outside of these functions, backward passes are free: a module may contain a check that runs one.
+But no mode and no tensor may see torch's own formulas in it, because code could write them down and
+repeat them by hand.
+
 A process imports this module once it has imported torch, and before it forgets the worker's code.
 """
 
+import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -11,15 +17,82 @@ from typing import Any
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from grader.worker import forbidden_at_runtime
 from grader.worker.forbidden_at_runtime import Tripwire
+
+# Operators that are the whole backward pass of a product, and torch's formulas for one.
+WHOLE_PASSES = re.compile(r"(linear|matmul|conv\w*)_backward(_|$)")
+PRODUCTS = re.compile(r"(mm|mv|dot|addr|linear|matmul|convolution)backward\d", re.IGNORECASE)
 
 
 def teach() -> None:
     """Let the tripwire end a test at a backward pass."""
     forbidden_at_runtime.no_backward_pass = NoBackwardPass
+    forbidden_at_runtime.watch_backward_passes = _watch
+
+
+def _watch(tripwire: Tripwire) -> None:
+    """Look at each backward pass of this process before it runs.
+
+    torch.compile gives a backward pass to its backends, which may keep it. So here it returns a
+    function as it is, which computes the same.
+    """
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"
+    variable: Any = torch.autograd.Variable
+    variable._execution_engine = _Engine(variable._execution_engine, tripwire)
+
+
+class _Engine:
+    """Runs backward passes, and ends the test at one that is forbidden.
+
+    That is a pass inside a function to be written by hand, and one that code of the student's
+    traces, or looks at through a mode of its own while torch multiplies.
+    """
+
+    def __init__(self, engine: Any, tripwire: Tripwire) -> None:
+        self._engine, self._tripwire = engine, tripwire
+
+    def run_backward(self, outputs: Any, gradients: Any, *args: Any, **kwargs: Any) -> Any:
+        modes = [m for m in _get_current_dispatch_mode_stack() if not _is_ours(type(m).__module__)]
+        by_hand = any(isinstance(mode, _GraphTasks) for mode in modes)
+        traced = torch._C._get_tracing_state() or any(map(_sees_operators, [*outputs, *gradients]))
+        if by_hand or traced or (modes and _multiplies(outputs)):
+            _trip(self._tripwire)
+        return self._engine.run_backward(outputs, gradients, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+def _sees_operators(tensor: Any) -> bool:
+    """Whether a tensor is of a class with a method for operators, as those that torch traces."""
+    plain = torch.Tensor.__torch_dispatch__
+    return getattr(type(tensor), "__torch_dispatch__", plain) is not plain
+
+
+def _multiplies(outputs: Any) -> bool:
+    """Whether a graph has a product whose backward pass is a formula of torch."""
+    # An output is a tensor, or an edge of a graph.
+    found = [n for x in outputs if (n := getattr(x, "grad_fn", None) or getattr(x, "node", None))]
+    for node in found:  # which grows
+        found += [each for each, _ in node.next_functions if each is not None and each not in found]
+    return any(PRODUCTS.search(node.name()) for node in found)
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith(("tests.probes", "kit."))
+
+
+def _trip(tripwire: Tripwire) -> None:
+    """End the test if student code itself started the pass, not a function from a probe."""
+    frame: FrameType | None = sys._getframe()
+    while frame and not frame.f_code.co_filename.startswith(tripwire.folder):
+        if _is_ours(frame.f_globals.get("__name__", "")):
+            return
+        frame = frame.f_back
+    tripwire.trip("autograd's backward pass")
 
 
 class NoBackwardPass(ExitStack):
@@ -48,17 +121,14 @@ class NoBackwardPass(ExitStack):
         return saved
 
     def _trip(self) -> None:
-        """End the test if student code itself started the pass, not a function from a probe."""
-        frame: FrameType | None = sys._getframe()
-        while frame and not frame.f_code.co_filename.startswith(self._tripwire.folder):
-            if frame.f_globals.get("__name__", "").startswith(("tests.probes", "kit.")):
-                return
-            frame = frame.f_back
-        self._tripwire.trip("autograd's backward pass")
+        _trip(self._tripwire)
 
 
 class _GraphTasks(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Calls `trip` before an operator that runs in a backward pass started inside this mode."""
+    """Calls `trip` before an operator of a backward pass that was started inside this mode.
+
+    It also does so before an operator that is one.
+    """
 
     def __init__(self, trip: Callable[[], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -66,6 +136,7 @@ class _GraphTasks(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._around = torch._C._current_graph_task_id()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if torch._C._current_graph_task_id() not in (-1, self._around):
+        is_one = WHOLE_PASSES.search(func.overloadpacket.__name__)
+        if is_one or torch._C._current_graph_task_id() not in (-1, self._around):
             self._trip()
         return func(*args, **(kwargs or {}))

@@ -110,7 +110,7 @@ class NoWall:
 
     def disk_was_full(self, needed_bytes: int) -> bool:
         """Whether a test may have found less free space than this, because of others."""
-        return False
+        return writable_folder.free(os.environ["TMPDIR"])[1] < needed_bytes
 
     def wipe_scratch(self) -> None:
         """Empty the writable folder, and remove its traces of a test."""
@@ -149,6 +149,10 @@ class Namespace(NoWall):
         """The use that the file system reports."""
         usage = os.statvfs(os.environ["TMPDIR"])
         return usage.f_files - usage.f_ffree, (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+
+    def disk_was_full(self, needed_bytes: int) -> bool:
+        """No: nobody else writes to the file system of the writable folder."""
+        return False
 
     def facts(self) -> dict[str, Any]:
         """Whether this process can create a user namespace, which must be impossible.

@@ -199,8 +199,8 @@ def _told_of(
             called = ast.unparse(node.func)  # perhaps the function imports it
         if called in NEEDS_A_KEYBOARD:
             yield f"calls {called}(), but nobody is at the grader's keyboard: delete it", False
-        elif called in SETTINGS:
-            change = "changes all code that runs after it: delete it, or pass dtype= or device="
+        elif called in SETTINGS and node.lineno not in module.contexts:
+            change = f"changes all code that runs after it: {SETTINGS[called]}"
             yield f"{called}() {change}", False
         elif called in READS and (file := _file_of_this_machine(node)):
             yield f"reads {file}, a file that the grader does not have", False

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from grader.platforms.harness import Platform
+from grader.platforms.removable import Platform
 from grader.report.grouped_tests import entries
 from grader.report.report_contents import Reported
 from kit.safe_text import printable

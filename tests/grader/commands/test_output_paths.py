@@ -59,7 +59,6 @@ CALLS = {
     "answer": ["1", "--gradebook", "BOOK", "--accept", "--reason", "read"],
     "page": ["BOOK", "OUT"],
     "mistakes": ["BOOK"],
-    "similar": ["BOOK"],
 }
 COMMANDS = {c.name or c.callback.__name__: c.callback for c in command_line().registered_commands}
 # Values that are refused for a parameter of each kind, whatever the command does with it.
@@ -72,8 +71,8 @@ WRONG = {
 }
 # Parameters for which every text, or every number, is right.
 FREE = {"--by", "--reason", "--text", "--name", "--id"}
-# Options without a limit: a seed may be any number, and 0 is a threshold.
-ZERO_IS_RIGHT = {"--seed", "--points", "--threshold"}
+# Options without a limit: a seed may be any number.
+ZERO_IS_RIGHT = {"--seed", "--points"}
 
 
 def kinds(parameter):
@@ -390,17 +389,16 @@ WRITTEN = {
     "merge": "--json --gradescope --junit --markdown --html",
     "batch": "--gradebook",
     "export": "--csv --canvas --gradescope --junit --markdown --html --late-days --classroom50 "
-    "--classroom50-results",
+    "--classroom50-results --sources",
     "mistakes": "--draft",
     "new": "FOLDER",
     "page": "OUT.html",
     "release": "OUT.zip",
-    "similar": "--html",
     "validate": "--matrix",
 }
 READ = {
     *("SUBMISSION", "FOLDER", "HOME", "GRADEBOOK", "CPU.json", "GPU.json", "NEW.json", "--course"),
-    *("--policy", "--roster", "--gradebook", "--gradescope", "--from", "--against", "--reports"),
+    *("--policy", "--roster", "--gradebook", "--gradescope", "--from", "--reports"),
     *("--handout", "--wheels", "--token-file", "--canvas-export", "--classroom50-scores"),
 }
 

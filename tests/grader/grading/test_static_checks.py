@@ -173,6 +173,8 @@ def test_a_name_that_one_definition_may_not_call_is_free_in_the_others():
     call = "import torch\ndef {}(x): return torch.autograd.grad(x, x)"
     assert [("torch.autograd.grad", 2, True)] == found("autograd", call.format("linear_backward"))
     assert [] == found("autograd", call.format("intermediate_gradients"))
+    forward = "import torch\ndef intermediate_gradients(f): return torch.func.hessian(f)"
+    assert [("torch.func.hessian", 2, True)] == found("autograd", forward)
 
 
 def test_a_method_called_backward_need_not_be_a_tensors():
@@ -240,6 +242,14 @@ def test_settings_that_a_module_changes_for_all_code_are_reported():
     source = "import torch\nx = torch.ones(1)\ntorch.set_default_dtype(x.dtype)\nexec('')\n"
     assert forbidden_in_source.read(source.encode(), [])["settings"] == [
         (3, "torch.set_default_dtype")
+    ]
+    limited = (
+        "from torch import set_grad_enabled as s\nwith s(False): pass\n@s(False)\ndef f(): 0\n"
+    )
+    assert forbidden_in_source.read(limited.encode(), [])["settings"] == []
+    later = f"{limited}s(False)"
+    assert forbidden_in_source.read(later.encode(), [])["settings"] == [
+        (5, "torch.set_grad_enabled")
     ]
     inside = "import torch\ndef f(): torch.set_default_dtype(torch.half)"
     assert forbidden_in_source.read(inside.encode(), [])["settings"] == []
