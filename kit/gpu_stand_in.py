@@ -1,6 +1,6 @@
 """A stand-in for a GPU: torch.cuda without a GPU, with its own streams, memory and clock.
 
-    with stand_in.gpu() as gpu:
+    with gpu_stand_in.gpu() as gpu:
         x = torch.ones(1000, device="cuda")
 
 Inside the `with`, tensors can be created on "cuda", moved there and used. Streams, events, pinned

@@ -10,7 +10,7 @@ a class             its methods' code is replaced, which includes inherited and 
 a module            all functions and classes that it defines are guarded
 an operator         its kernels in torch's dispatcher are replaced, for Python, TorchScript and C++
 autograd            no backward pass may run inside a function to be written by hand (`Watched`),
-                    and none that code traces may run anywhere (backward.py)
+                    and none that code traces may run anywhere (forbidden_backward.py)
 
 The source of a guarded object cannot be read either, because a copy of it would not be guarded
 (forbidden_sources.py).

@@ -64,14 +64,14 @@ import ctypes
 
 import torch
 
-from kit import stand_in
+from kit import gpu_stand_in
 
 torch.cuda.get_device_capability = lambda device=None: (9, 0)
 
 
 def _start():
     ctypes.CDLL(None).prctl(15, {name!r}.encode(), 0, 0, 0)
-    _start.kept = stand_in.gpu()
+    _start.kept = gpu_stand_in.gpu()
     _start.kept.__enter__()
 
 

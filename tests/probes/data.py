@@ -185,7 +185,7 @@ def batch_on_a_stand_in(
         return {
             "batch": values,
             "devices": devices,
-            # How many copies there are is free; see stand_in.described for the words.
+            # How many copies there are is free; see gpu_stand_in.described for the words.
             "pinned": bool(gpu.copies) and all(c.startswith("pinned") for c in gpu.copies),
             "waits": any("waited for" in c for c in gpu.copies),
         }

@@ -20,11 +20,11 @@ sys.stdin.read()
 """
 MAKES_AND_LOOKS = """
 import os, sys
-from grader.base import temporary
+from grader.base import temporary_folders
 for _ in range(300):
-    with temporary.TemporaryFolder() as folder:
+    with temporary_folders.TemporaryFolder() as folder:
         open(folder + "/x", "w").close()
-        temporary.remove_left(sys.argv[1])
+        temporary_folders.remove_left(sys.argv[1])
         os.stat(folder + "/x")
 """
 
