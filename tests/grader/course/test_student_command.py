@@ -123,6 +123,14 @@ def test_progress_has_a_row_a_problem_and_says_what_is_next(work):
     assert "first failure" not in done.stdout
 
 
+def test_no_folder_above_takes_part_in_a_check(work, root):
+    """Also where pytest finds no settings, as in a course without a pyproject.toml."""
+    (work.parent / "conftest.py").write_text("1 / 0")
+    (work / "pyproject.toml").unlink()
+    solve(work, root, "linear")
+    assert check(work, "linear").returncode == 0
+
+
 def test_the_first_screen_offers_a_flight_and_the_last_one_what_is_left():
     """The course's own commands come after the next step, and at the end with the GPU's chapter."""
     rows = [ProblemProgress({"id": "one", "module": "one", "section": "1.1"}, 1, ["not attempted"])]
