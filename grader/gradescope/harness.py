@@ -116,7 +116,7 @@ def run(home: Path | None, course: Course, rules: Policy, platform: Platform) ->
     ]
     result = Named("the result", target)
     own = [*courses.own_files(course.root), courses.PACKAGE]
-    outputs.check([(result, Writes())], [(one, False) for one in read], own)
+    outputs.check([(result, Writes())], read, own)
     container = container_of_this_process()
     print(f"grader: this container has {container}", file=sys.stderr)
     try:
