@@ -71,7 +71,7 @@ WRONG = {
     list[str]: ["no such value"],
 }
 # Parameters for which every text, or every number, is right.
-FREE = {"--by", "--reason", "--text", "--name", "--id"}
+FREE = {"--reason", "--text", "--name", "--id"}
 # Options without a limit: a seed may be any number, and 0 is a threshold.
 ZERO_IS_RIGHT = {"--seed", "--points", "--threshold"}
 
