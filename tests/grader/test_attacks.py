@@ -168,7 +168,7 @@ def honest_sources() -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def planted():
-    """Two secrets for the attacks to look for: in the environment, and in a file of everybody's."""
+    """Two secrets for the attacks: in the environment, and in a file that anyone may write."""
     tokens = [f"SECRET-{uuid.uuid4().hex}" for _ in range(2)]
     with (
         pytest.MonkeyPatch.context() as patch,

@@ -1,4 +1,4 @@
-"""However the grader is installed, no submission reads or imports it; it grades other courses."""
+"""However the grader is installed, no submission reads it, and it grades other courses."""
 
 import json
 import os

@@ -97,7 +97,7 @@ def keep_one(path):
 
 
 def mistakes_of(course, bytes_of_an_element, keys=None):
-    """Replace the mistakes of tensor_memory by some that assume so many bytes per element."""
+    """Replace the mistakes of tensor_memory: each assumes another size of an element, in bytes."""
     entries = []
     for name, size in bytes_of_an_element.items():
         source = f"def tensor_bytes(x): return {size} * x.numel()"

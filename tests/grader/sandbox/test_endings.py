@@ -235,7 +235,7 @@ def memory_group():
 def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(
     memory_group, root, level
 ):
-    """Who waits for such a kill on a small machine, and then tries to end alike, cannot."""
+    """The machine has less memory than a test may use, and no test can imitate such a kill."""
     processes, *files = map(str, memory_group)
     enter = ["sh", "-c", f'echo $$ > {processes} && exec "$@"', "sh"]
     command = [*enter, sys.executable, "-c", STARVED, *files, level]

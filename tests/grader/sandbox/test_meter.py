@@ -135,7 +135,7 @@ def test_a_problem_that_is_repeated_keeps_to_its_time():
 
 
 def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
-    """A test is stopped when it is used up, and the next does not start. To sleep uses none."""
+    """A test is stopped when it is used up, and the next one does not start; sleep uses none."""
     budget = Budget(cpu_seconds=1.5, wall_seconds=100.0)
     with session(sandbox, WORK, budget=budget) as made:
         ask(made, 1.0)

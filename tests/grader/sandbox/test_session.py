@@ -93,7 +93,7 @@ def test_what_a_test_has_the_grader_read_takes_no_judging_time(sandbox):
 
 
 def test_a_value_that_cannot_be_looked_at_is_the_students(sandbox):
-    """So is its exception; a value of a subclass becomes the plain value."""
+    """So is an exception while it is read; a value of a subclass becomes the plain value."""
     source = """
         import collections.abc, numpy
         class Exits(collections.abc.Mapping):

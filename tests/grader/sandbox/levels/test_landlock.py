@@ -378,7 +378,7 @@ OUTSIDE = """
 
 @at_this_level
 def test_a_file_outside_that_anyone_may_write_keeps_its_attributes(sandbox):
-    """Landlock has no such rights, so the filter denies the calls; it ignores times, for copy2."""
+    """Landlock lacks such rights: the filter denies the calls, or ignores them, as copy2 needs."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         path = Path(folder, "file")
         path.write_bytes(b"outside")
