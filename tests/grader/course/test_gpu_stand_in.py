@@ -23,7 +23,7 @@ def replaced():
 
 def test_everything_is_as_it_was_afterwards():
     before = replaced()
-    with suppress(KeyError), stand_in.gpu():
+    with suppress(KeyError), gpu_stand_in.gpu():
         assert torch.cuda.is_available()
         assert not set(map(id, replaced())) & set(map(id, before)), "nothing was replaced"
         raise KeyError
