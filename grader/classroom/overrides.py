@@ -118,13 +118,13 @@ def require_possible(
         )
 
 
-def write(whole: Class, decisions: Iterable[Decision], *, who: str) -> None:
+def write(whole: Class, decisions: Iterable[Decision]) -> None:
     for one in decisions:
         if one.until is not None:
-            whole.book.decisions.extend(one.student, one.until, reason=one.reason, who=who)
+            whole.book.decisions.extend(one.student, one.until, reason=one.reason)
             continue
         whole.book.decisions.override(
-            one.student, one.points, problem=one.problem, reason=one.reason, who=who
+            one.student, one.points, problem=one.problem, reason=one.reason
         )
 
 

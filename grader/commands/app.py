@@ -16,7 +16,7 @@ from typer.models import CommandInfo
 
 from grader.base import files, output_paths
 from grader.base.errors import CourseFault, UsageError
-from grader.base.output_paths import Holds, Named
+from grader.base.output_paths import Named
 from grader.commands import parameters
 from grader.commands.parameters import Parameter, parameters_of
 from grader.course import courses
@@ -123,11 +123,7 @@ def _check(parameters: Iterable[Parameter], values: Mapping[str, Any]) -> None:
     for _, named in given:
         _refuse_impossible(named)
     root = next((named.path for _, named in given if named.name == "--course"), None)
-    inputs = [
-        (named, any(isinstance(mark, Holds) for mark in one.marks))
-        for one, named in given
-        if one.writes is None and named.name != "--course"
-    ]
+    inputs = [named for one, named in given if one.writes is None and named.name != "--course"]
     written = [(named, one.writes) for one, named in given if one.writes]
     if written:
         output_paths.check(written, inputs, [*courses.own_files(root), courses.PACKAGE])

@@ -103,7 +103,7 @@ def run(home: Path | None, course: Course, rules: Policy, platform: Platform) ->
     ]
     result = Named("the result", target)
     own = [*courses.own_files(course.root), courses.PACKAGE]
-    output_paths.check([(result, Writes())], [(one, False) for one in read], own)
+    output_paths.check([(result, Writes())], read, own)
     container = container_of_this_process()
     print(f"grader: this container has {container}", file=sys.stderr)
     try:

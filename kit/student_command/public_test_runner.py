@@ -59,6 +59,8 @@ def main(root: Path, events: Path, order: dict[str, Any]) -> None:
     files = [f"tests/public/test_{p['id']}.py" for p in problems]
     settings = root / "pyproject.toml"
     options = ["-c", str(settings) if settings.is_file() else os.devnull, "--rootdir", str(root)]
+    # Without its settings, pytest would run a conftest.py of any folder above.
+    options += ["--confcutdir", str(root)]
     options += ["-o", "addopts=--import-mode=importlib", "-p", "kit.fixtures"]
     # pytest's own debugger needs the plugin that prints, and we print ourselves.
     for plugin in ("terminal", "cacheprovider", "debugging", "faulthandler"):

@@ -129,7 +129,6 @@ class Idle(Gpu):
     """A GPU whose memory is free."""
 
     def used_bytes(self) -> int:
-        """None."""
         return 0
 
 
@@ -137,27 +136,22 @@ class Machine:
     """A machine in an empty folder: with a stand-in for a GPU, its course and its environment."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._log = folder, folder / "log"
+        self._folder, self._log, self._hold = folder, folder / "log", folder / "hold"
         self._log.touch()
-        site = folder / "site"
-        self._hold = folder / "hold"
-        values = {"folder": str(folder), "log": str(self._log), "uuid": UUID}
-        values["hold"] = str(self._hold)
-        values["name"] = f"gpu-{secrets.token_hex(4)}"
+        values = {"folder": str(folder), "log": str(self._log), "hold": str(self._hold)}
+        values |= {"uuid": UUID, "name": f"gpu-{secrets.token_hex(4)}"}
         (folder / "dev").mkdir()
         for name, device in {"nvidiactl": "/dev/zero", "nvidia0": "/dev/full"}.items():
             (folder / "dev" / name).symlink_to(device)
+        site = folder / "site"
         site.mkdir()
         (site / "sitecustomize.py").write_text(SITE.format(**values))
         self.course = shutil.copytree(TINY, folder / "course")
         (self.course / "tests" / "probes" / "simulated.py").write_text(PROBES.format(**values))
         hidden = self.course / "tests" / "hidden" / "relu" / "test_cuda.py"
         hidden.write_text(TEST.format(**{**values, "folder": str(site)}))
-        self.environment = {
-            **os.environ,
-            "PYTHONPATH": str(site),
-            gpu_turns.FOLDER_VARIABLE: str(folder / "queues"),
-        }
+        queues = {gpu_turns.FOLDER_VARIABLE: str(folder / "queues")}
+        self.environment = {**os.environ, "PYTHONPATH": str(site), **queues}
 
     @contextmanager
     def turn(self) -> Iterator[None]:

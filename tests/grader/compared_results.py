@@ -5,12 +5,10 @@ import json
 
 def told(problem_id, test):
     """The problem, the function and the message, followed by the facts."""
+    if not test.what:
+        return ""
     head = test.head(problem_id) if problem_id else test.said
-    return (
-        "\n".join([head, *(f"  {fact.label:<9} {fact.text}" for fact in test.facts)])
-        if test.what
-        else ""
-    )
+    return "\n".join([head, *(f"  {fact.label:<9} {fact.text}" for fact in test.facts)])
 
 
 def without_seconds(text):

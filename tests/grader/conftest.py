@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.classroom import database
 from grader.course import courses
+from grader.grading.local_student import LocalBox
 from grader.grading.undo_settings import restored
 from grader.sandbox.sandbox import Sandbox
 from tests.grader import warm_python
@@ -132,6 +134,19 @@ def sandbox() -> Iterator[Sandbox]:
         course.tests, isolation="bubblewrap", scratch_bytes=8 * 2**20, preload=course.imported_first
     ) as running:
         yield running
+
+
+@pytest.fixture
+def box() -> Iterator[LocalBox]:
+    """A place in this process in which solutions are run."""
+    with closing(LocalBox()) as made:
+        yield made
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A copy of the example course."""
+    return shutil.copytree(ROOT / "examples" / "tiny_course", tmp_path / "tiny")
 
 
 @pytest.fixture

@@ -98,10 +98,8 @@ class Attack:
 
     @property
     def target(self) -> courses.Problem:
-        limits = {
-            key: int(value)
-            for key, value in (word.split("=") for word in self.header.get("limits", "").split())
-        }
+        words = (word.split("=") for word in self.header.get("limits", "").split())
+        limits = {key: int(value) for key, value in words}
         problem = COURSE.problem(self.header["target"])
         return msgspec.structs.replace(problem, limits=problem.limits | limits)
 
@@ -170,7 +168,7 @@ def honest_sources() -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def planted():
-    """Two secrets for the attacks to look for: in the environment, and in a file of everybody's."""
+    """Two secrets for the attacks: in the environment, and in a file that anyone may write."""
     tokens = [f"SECRET-{uuid.uuid4().hex}" for _ in range(2)]
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -268,9 +266,8 @@ def escaped(uid: int) -> list[Path]:
     """Files on the host that an attack created: by their name, or the user id of the sandbox."""
     folders = [Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path.home()]
     entries = [entry for folder in folders if folder.is_dir() for entry in folder.iterdir()]
-    return [
-        entry for entry in entries if ESCAPED in entry.name or (uid > 10**9 and owner(entry) == uid)
-    ]
+    own = [entry for entry in entries if uid > 10**9 and owner(entry) == uid]
+    return own + [entry for entry in entries if ESCAPED in entry.name]
 
 
 def owner(path: Path) -> int | None:
@@ -284,9 +281,8 @@ def owner(path: Path) -> int | None:
 def private_lines_of(problem_id: str) -> set[str]:
     """Lines of the solution and the hidden tests, without what a report shows of docstrings."""
     problem = COURSE.problem(problem_id)
-    solution = re.findall(
-        r"# BEGIN SOLUTION.*?\n(.*?)# END SOLUTION", reference(problem.path).decode(), re.DOTALL
-    )
+    marked, source = r"# BEGIN SOLUTION.*?\n(.*?)# END SOLUTION", reference(problem.path).decode()
+    solution = re.findall(marked, source, re.DOTALL)
     tests = "\n".join(path.read_text() for path in COURSE.hidden_tests(problem).values())
     shown = {
         line
@@ -331,7 +327,6 @@ def only(runs):
 
 
 def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[str]):
-    """Grade an attack, and check that it harmed nothing."""
     target, control = attack.target, attack.control
     course = msgspec.structs.replace(COURSE, problems=[target, control])
     # An attack that the tripwire stops has no answers to compare with known mistakes. The
@@ -383,9 +378,7 @@ def test_it_earns_nothing_and_harms_nobody(sandbox, attack, planted, tmp_path):
     if "open" in attack.header:
         assert not as_stated, "this attack no longer succeeds: remove `open` from its header"
         pytest.xfail(attack.header["open"])
-    assert as_stated, (
-        f"{attacked.score:g} of {attacked.max_score:g} points, {attacked.status.value}"
-    )
+    assert as_stated, f"{attacked.score:g} of {attacked.max_score:g}, {attacked.status.value}"
 
 
 def on_the_sandbox(attacks: list[Attack]):
@@ -424,9 +417,7 @@ def test_they_fail_for_an_ordinary_user_as_well(attacks):
 )
 def test_an_honest_solution_in_the_same_sandbox_earns_everything(sandbox, chosen, planted):
     """The defences reject no right solution; at the first level, test_cli grades one."""
-    problems = [
-        p for p in COURSE.problems if p.device == "cpu" and (chosen is None or p.id in chosen)
-    ]
+    problems = [p for p in COURSE.problems if p.device == "cpu" and p.id in (chosen or [p.id])]
     result = grade(Submission("honest", honest_sources(), []), COURSE, sandbox, problems=problems)
     assert_harmless(result, problems[0], planted)
     lost = [(p.id, t.id, t.said) for p in result.problems for t in p.tests if t.score < t.max_score]

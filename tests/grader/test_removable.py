@@ -19,33 +19,22 @@ PARTS = {
     "sources": (("commands/exports/sources_export.py",), "jplag|compare50"),
     "moodle": (("classroom/intake/removable/moodle_download.py",), "moodle"),
     "canvas": (
-        (
-            *("classroom/canvas_api.py", "classroom/canvas_csv.py", "classroom/canvas_push.py"),
-            *("commands/removable/push_command.py", "commands/exports/canvas_export.py"),
-            *("classroom/intake/removable/canvas_download.py", "course/removable/canvas_rules.py"),
-        ),
-        "canvas",
-    ),
+        ("classroom/canvas_api.py", "classroom/canvas_csv.py", "classroom/canvas_push.py",
+         "commands/removable/push_command.py", "commands/exports/canvas_export.py",
+         "classroom/intake/removable/canvas_download.py", "course/removable/canvas_rules.py"),
+        "canvas"),
     "classroom50": (
-        (
-            *("classroom/classroom50_scores.py", "commands/exports/classroom50_export.py"),
-            "course/removable/classroom50_rules.py",
-        ),
-        "classroom ?50",
-    ),
-}
+        ("classroom/classroom50_scores.py", "commands/exports/classroom50_export.py",
+         "course/removable/classroom50_rules.py"), "classroom ?50"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PARTS)
 def test_no_other_file_names_it(root, name):
     """The rest of the program finds it, and does not know it."""
     own, word = PARTS[name]
-    own = [root / "grader" / path for path in own]
-    others = [
-        path
-        for path in (root / "grader").rglob("*.py")
-        if not any(path == mine or mine in path.parents for mine in own)
-    ]
+    own = {root / "grader" / path for path in own}
+    others = [p for p in (root / "grader").rglob("*.py") if own.isdisjoint([p, *p.parents])]
     assert [] == [p for p in others if re.search(word, p.read_text(), re.IGNORECASE)]
 
 

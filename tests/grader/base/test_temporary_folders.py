@@ -9,6 +9,7 @@ import pytest
 
 from grader.base import temporary_folders
 from tests.grader.ordinary_user import USER
+from tests.grader.processes import started
 
 HOLDS = """
 import sys
@@ -38,15 +39,13 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def started(program, *arguments, **options):
-    """A new process of Python."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, "-c", program, *arguments], **pipes | options)
+def python(program, *arguments):
+    return started([sys.executable, "-c", program, *arguments], stdin=subprocess.PIPE)
 
 
 @pytest.mark.slow
 def test_the_next_grader_removes_what_a_killed_one_left_and_nothing_else(place):
-    killed, alive = started(HOLDS), started(HOLDS)
+    killed, alive = python(HOLDS), python(HOLDS)
     left, used = (Path(one.stdout.readline().strip()) for one in (killed, alive))
     killed.kill()
     killed.communicate()
@@ -86,7 +85,7 @@ def test_another_users_folder_is_left_alone(place):
 @pytest.mark.slow
 def test_graders_that_start_at_once_keep_their_folders(place):
     """Also between the making of a folder and its lock."""
-    running = [started(MAKES_AND_LOOKS, str(place)) for _ in range(3)]
+    running = [python(MAKES_AND_LOOKS, place) for _ in range(3)]
     assert [one.communicate()[0] for one in running] == [""] * 3
     assert [one.returncode for one in running] == [0] * 3
     assert list(place.iterdir()) == []

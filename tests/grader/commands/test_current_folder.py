@@ -1,4 +1,7 @@
-"""A command imports nothing from the current folder, which may hold a submission."""
+"""A command imports nothing from the current folder, which may hold a submission.
+
+Nor does it import a conftest.py from a folder above the course, such as /tmp.
+"""
 
 import os
 import subprocess
@@ -28,6 +31,7 @@ def run(root, tmp_path):
     says = f"open({str(imported)!r}, 'a').write(__name__ + ' ')\nraise ImportError\n"
     for name in (*sys.stdlib_module_names, *OTHERS):
         (folder / f"{name}.py").write_text(says)
+    (tmp_path / "conftest.py").write_text(says)
 
     def started(*arguments):
         done = subprocess.run(

@@ -188,8 +188,6 @@ ROWS = [
     ("export class.sqlite --csv t --classroom50 s", 2, ["expected organization, classroom and as"]),
     ("export class.sqlite --csv t --late-days days.csv", 2, ["days.csv:1: expected a file of lat"]),
     ("export class.sqlite --sources handed_in", 2, ["expected an empty folder or a new one"]),
-    ("page class.sqlite x.html --anonymous --reports empty", 2, ["the reports contain names"]),
-    ("page class.sqlite x.html --reports nowhere", 2, ["expected the folder that `export --html`"]),
     ("page class.sqlite class.sqlite", 2, ["OUT.html class.sqlite would overwrite GRADEBOOK"]),
     ("push moodle class.sqlite", 2, ["push moodle: expected canvas"]),
     ("push canvas class.sqlite", 2, ["from --assignment or canvas_url in the policy"]),

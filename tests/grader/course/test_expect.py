@@ -27,7 +27,6 @@ VALUES_OF_Y = "wrong values of y (shape and dtype are right)"
 
 
 def mismatch(check, *args, **kwargs):
-    """The Mismatch that a check raises."""
     with pytest.raises(Mismatch) as caught:
         check(*args, of="f", **kwargs)
     return caught.value
@@ -434,7 +433,6 @@ def test_the_first_hint_that_fits_a_wrong_answer_counts():
 
 
 def test_an_infinite_tolerance_lets_no_nan_through():
-    """A NaN never agrees, even if the tolerance is infinite or the expected value enlarges it."""
     assert mismatch(expect.tensor, torch.tensor([NAN]), torch.tensor([INF]), atol=1.0, rtol=1.0)
 
 
@@ -731,6 +729,5 @@ def test_a_test_of_floats_states_its_tolerance(dtype):
 
 
 def test_overflow_in_a_comparison_is_no_warning():
-    """Two large numbers whose difference is infinite are different, and nothing else happens."""
     error = mismatch(expect.array, np.array([1e308]), np.array([-1e308]), rtol=0.1)
     assert VALUES == error.reason

@@ -54,10 +54,7 @@ def test_a_policy_is_read(tmp_path):
         ("[policy]\nhandout_url = 'https://a.b/ x'", "in [policy] is https://a.b/ x; expected"),
         ("[policy]\ncap = 101", "expected at most 100 per cent"),
         ("[policy.deadlines]\nA = 2026-10-02T12:00:00", "A in [policy.deadlines] has no time zone"),
-        (
-            "[policy.deadlines]\nA = 'soon'",
-            "deadline A in [policy.deadlines] is 'soon'; expected a",
-        ),
+        ("[policy.deadlines]\nA = 'soon'", "A in [policy.deadlines] is 'soon'; expected a"),
         ("[rules]\n", "expected only the table [policy], found [rules]"),
         ("[policy", "is not TOML"),
         (f"[policy]\nlate_days = 0x{'f' * 9000}", "is not TOML: a whole number has more than 64"),

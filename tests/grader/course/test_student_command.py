@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 import zipfile
 from contextlib import suppress
@@ -28,7 +27,7 @@ from kit.student_command import check as checking
 from kit.student_command import last_time, mismatch_pictures, progress_markdown, submit
 from kit.student_command.public_outcomes import Failure, ProblemProgress, RunOutcome, hints
 from tests.grader.conftest import ROOT, changed
-from tests.grader.processes import ran
+from tests.grader.processes import ran, until
 from tests.grader.sampling import every
 from tests.grader.warm_python import python
 
@@ -69,7 +68,6 @@ def found(pattern, text):
 
 
 def started(folder, *options, out=subprocess.PIPE):
-    """A process that checks linear."""
     command = [python(), "-m", "assignment", "check", "linear", *options]
     return subprocess.Popen(command, cwd=folder, stdout=out, stderr=subprocess.STDOUT, text=True)
 
@@ -116,11 +114,18 @@ def test_progress_has_a_row_a_problem_and_says_what_is_next(work):
     row = r"^(\w+) +\d+ points  \S+ +\d+/\d+ +(\w[\w ]*)$"
     ended = {"tensor_memory": "done", "storage_views": "to be finished", "linear": "not attempted"}
     assert dict(re.findall(row, done.stdout, re.MULTILINE)) == ended
-    assert re.search(
-        r"next\n  write assignment/tensor_memory\.py:\d+ in contiguous_strides\n", done.stdout
-    )
+    todo = r"next\n  write assignment/tensor_memory\.py:\d+ in contiguous_strides\n"
+    assert re.search(todo, done.stdout)
     assert "read handout §1.2, then run `python -m assignment check storage_views`" in done.stdout
     assert "first failure" not in done.stdout
+
+
+def test_no_folder_above_takes_part_in_a_check(work, root):
+    """Also where pytest finds no settings, as in a course without a pyproject.toml."""
+    (work.parent / "conftest.py").write_text("1 / 0")
+    (work / "pyproject.toml").unlink()
+    solve(work, root, "linear")
+    assert check(work, "linear").returncode == 0
 
 
 def test_the_first_screen_offers_a_flight_and_the_last_one_what_is_left():
@@ -200,7 +205,6 @@ def test_a_wrong_answer_is_shown_in_full(work):
 
 
 def test_a_wrong_answer_is_told_in_a_few_lines_by_pytest(work):
-    """The expected value, the answer, the inputs and the section to read."""
     solved(work, "tensor_memory", RIGHT, f"{RIGHT} + 1")
     chosen = ["-W", "error", "-q", "-k", "test_tensor_memory and tensor_bytes", "tests/public"]
     command = [python(), "-P", "-m", "pytest", "-p", "no:cacheprovider", *chosen]
@@ -293,16 +297,13 @@ def test_what_the_code_prints_is_shown_above_its_row(work):
 
 def test_the_first_line_does_not_wait_for_torch(work):
     """Output appears at once, although the tests first import torch."""
-    program = (
-        "import sys; from pathlib import Path; from kit.student_command import check, read_course; "
-        "print(sorted({'torch', 'numpy', 'pytest'} & set(sys.modules)))"
-    )
+    program = "import sys; from kit.student_command import check, read_course; "
+    program += "print(sorted({'torch', 'numpy', 'pytest'} & set(sys.modules)))"
     done = ran([sys.executable, "-c", program], cwd=work)
     assert done.stdout == "[]\n", done.stderr
 
 
 def test_a_missing_package_is_one_sentence(work):
-    """The sentence names the Python interpreter and the remedy."""
     program = "from pathlib import Path; from kit import progress; "
     program += "raise SystemExit(progress.main(Path.cwd(), ['check']))"
     done = ran([sys.executable, "-S", "-c", program], cwd=work)  # -S: no installed packages
@@ -312,10 +313,8 @@ def test_a_missing_package_is_one_sentence(work):
 
 
 def test_an_old_python_is_one_sentence(work):
-    program = (
-        "import sys, runpy; sys.version_info = (3, 10, 1); sys.modules['tomllib'] = None; "
-        "runpy.run_module('assignment', run_name='__main__')"
-    )
+    program = "import sys, runpy; sys.version_info = (3, 10, 1); sys.modules['tomllib'] = None; "
+    program += "runpy.run_module('assignment', run_name='__main__')"
     done = ran([sys.executable, "-c", program], cwd=work)
     assert done.stderr.startswith("Python 3.11 or later is needed; this is 3.10 (")
     assert "Traceback" not in done.stderr
@@ -388,7 +387,6 @@ def test_tests_that_were_not_attempted_take_one_line_in_pytest(work):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="Windows ends pytest instead")
 def test_pytest_alone_has_the_limit_of_a_test_too(work):
-    """The test that hangs fails, wherever its code is, and the others run."""
     solved(work, "tensor_memory", RIGHT, "while True: pass")
     limit_is(work, "wall_seconds = 40.0", "wall_seconds = 0.5")
     done = run(work, "pytest", "-q", "-k", "tensor_memory")
@@ -400,9 +398,7 @@ def test_pytest_alone_has_the_limit_of_a_test_too(work):
 @pytest.mark.skipif(os.name == "nt", reason="a shell with head")
 def test_whoever_reads_enough_of_a_command_ends_it_without_a_word(work):
     command = f"{shlex.quote(python())} -m assignment submit | head -1"
-    done = subprocess.run(
-        command, shell=True, cwd=work, capture_output=True, text=True, timeout=600
-    )
+    done = ran(["sh", "-c", command], cwd=work)
     assert done.stdout.startswith("submission.zip: ")
     assert done.stderr == ""
 
@@ -470,8 +466,6 @@ def test_a_helper_of_the_students_own_is_a_part_of_every_problem(changed, is_sam
     ("owner", "moment"), [(checking.Files, "now"), (checking._Run, "_one_process")]
 )
 def test_ctrl_c_ends_the_watch_at_any_moment(monkeypatch, capfd, work, owner, moment):
-    """Before a run or while its process starts, it ends the command without a traceback."""
-
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -550,9 +544,7 @@ def test_lines_fit_a_terminal(work):
 def test_an_endless_loop_is_stopped_by_hand_and_located(work):
     linear(work, f'open("started", "w").close()\n        {LOOP}')
     process = started(work, "--markdown", "page.md")
-    deadline = time.monotonic() + 60
-    while not (work / "started").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until((work / "started").exists)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=600)
     assert found(r"^stopped at assignment/linear\.py:\d+ in Linear\.forward$", output), output
@@ -632,10 +624,9 @@ def test_submit_refuses_what_would_earn_nothing(work):
     delegate(work)
     refused = assignment(work, "submit")
     assert refused.returncode == 2
-    what_to_do = (
-        "Write it yourself, or hand in as it is with `python -m assignment submit --anyway`"
-    )
-    assert re.fullmatch(rf"nothing was written: {SENTENCE}\. {what_to_do}\n", refused.stderr)
+    anyway = "or hand in as it is with `python -m assignment submit --anyway`"
+    said = rf"nothing was written: {SENTENCE}\. Write it yourself, {anyway}\n"
+    assert re.fullmatch(said, refused.stderr)
     assert list(work.glob("*.zip*")) == []
     done = assignment(work, "submit", "--anyway")
     assert done.returncode == 0
@@ -679,7 +670,6 @@ def test_the_forbidden_use_comes_before_a_wrong_answer_of_the_same_problem(work)
 
 
 def outcome(text="linear: wrong values", problem=PROBLEM, place="assignment/linear.py:41 in f"):
-    """One problem with one failure."""
     row = ProblemProgress(problem, tests=6, ended=["passed"] * 5 + ["failed"])
     test = "tests/public/test_linear.py:9 test_linear"
     return RunOutcome([row], [Failure(problem, True, text, place, test)])
@@ -689,18 +679,13 @@ def parts(page):
     """Parse a Markdown page: the kinds of its parts, and the texts that they show."""
     tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(page)
     spans = [span for token in tokens for span in token.children or []]
-    kinds = [token.type for token in tokens] + sorted(
-        {span.type for span in spans} - {"text", "text_special"}
-    )
-    return kinds, [
-        "".join(s.content for s in t.children) if t.children else t.content
-        for t in tokens
-        if t.content
-    ]
+    kinds = [token.type for token in tokens]
+    kinds += sorted({span.type for span in spans} - {"text", "text_special"})
+    whole = [token for token in tokens if token.content]
+    return kinds, ["".join(part.content for part in t.children or [t]) for t in whole]
 
 
 def test_the_page_says_what_the_terminal_says(work):
-    """Headline, advisory sentence, a row per problem, first failure and next step."""
     linear(work, "return 2 * x @ self.weight.T")
     solve(work, "resource_accounting")
     done = check(work, "napkin_math", "linear", "adamw", "--markdown", "page.md")
@@ -711,25 +696,19 @@ def test_the_page_says_what_the_terminal_says(work):
         "**Advisory:** only the public tests. Points come from "
     )
     row = r"^\| (\S+) \| (\d) \| \d+ of \d+ \| ([\w ]+) \|$"
-    ended = [
-        ("napkin\\_math", "5", "done"),
-        ("linear", "4", "failing"),
-        ("adamw", "5", "not attempted"),
-    ]
-    assert re.findall(row, page, re.MULTILINE) == ended
+    first, *others = re.findall(row, page, re.MULTILINE)
+    assert first == ("napkin\\_math", "5", "done")
+    assert others == [("linear", "4", "failing"), ("adamw", "5", "not attempted")]
     total, failure, todo = re.search(
         r"done, (.*)\n\nfirst failure\n((?:.|\n)*)\n\nnext\n((?:.|\n)*)\n$", done.stdout
     ).groups()
-    assert (
-        f"\n\n{total}.\n\n## First failure\n\n```text\n{failure}\n```\n\n## Next\n\n```text\n"
-        in page
-    )
+    said = f"\n\n{total}.\n\n## First failure\n\n```text\n{failure}\n```\n\n## Next\n\n```text\n"
+    assert said in page
     assert page.endswith(f"```text\n{re.sub('^  ', '', todo, flags=re.MULTILINE)}\n```\n")
 
 
 @pytest.mark.parametrize("target", ["taken", "none/page.md"])
 def test_a_page_that_cannot_be_written_is_told_before_a_test_runs(work, target):
-    """If the path is a folder, or its folder is missing, the command exits with 2 at once."""
     (work / "taken").mkdir()
     done = check(work, "linear", "--markdown", target)
     assert done.returncode == 2
@@ -794,7 +773,6 @@ def test_a_page_has_an_end():
 
 
 def test_what_is_submitted_is_what_the_grader_takes(work):
-    """The grader reads the same files and the same hash, and ignores nothing."""
     (work / "assignment/my_helpers.py").write_text("HALF = 0.5\n")
     (work / "assignment/notes.txt").write_text("mine\n")
     done = assignment(work, "submit")
@@ -955,7 +933,6 @@ def test_the_next_step_has_the_address_of_its_section_and_of_these_numbers(work)
 
 
 def mismatch(check, *given, **options):
-    """The mismatch that a check raises."""
     with pytest.raises(expect.Mismatch) as raised:
         check(*given, **options)
     return raised.value

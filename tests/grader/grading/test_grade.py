@@ -21,10 +21,7 @@ from tests.grader.compared_results import told, without_seconds
 from tests.grader.processes import ran
 from tests.grader.warm_python import python
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.xdist_group("check"),
-]  # the results are computed once for this file
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("check")]  # the results are of one process
 
 ROOT = courses.PACKAGE.parent
 
@@ -51,11 +48,11 @@ import torch
 from kit import expect
 from kit.student import call
 
-def asks(path, *args, expected):
+def asks(path, *args, expected, harm=None):
     def test(student):
         module, function = path.split(".")
         expect.value(getattr(getattr(student, module), function)(*args), expected, of=function)
-    return test
+    return pytest.mark.harm(harm)(test) if harm else test
 """
 
 # The submission: module name to source.
@@ -227,13 +224,8 @@ TESTS = {
             expect.value(student.good.wrong(x), 2 * x, of="wrong", hint=f"hint {x}")
         """),
     "harms": ("good", 100, "cpu", [], """
-        @pytest.mark.harm("trains worse")
-        def test_it_doubles(student):
-            expect.value(student.good.double(1), 2, of="double")
-
-        @pytest.mark.harm("rare")
-        def test_it_is_wrong(student):
-            expect.value(student.good.wrong(1), 2, of="wrong")
+        test_it_doubles = asks("good.double", 1, expected=2, harm="trains worse")
+        test_it_is_wrong = asks("good.wrong", 1, expected=2, harm="rare")
 
         @pytest.mark.harm("crash")
         @pytest.mark.parametrize("x", [1, 2])
@@ -241,9 +233,7 @@ TESTS = {
             expect.value(student.good.double(x), 2 * x, of="double")
         """),
     "unknown_harm": ("good", 1, "cpu", [], """
-        @pytest.mark.harm("bad")
-        def test_it_doubles(student):
-            expect.value(student.good.double(1), 2, of="double")
+        test_it_doubles = asks("good.double", 1, expected=2, harm="bad")
         """),
     "harm_and_points": ("good", 1, "cpu", [], """
         @pytest.mark.points(2)
@@ -252,10 +242,7 @@ TESTS = {
             expect.value(student.good.double(1), 2, of="double")
         """),
     "half_marked": ("good", 1, "cpu", [], """
-        @pytest.mark.harm("rare")
-        def test_it_doubles(student):
-            expect.value(student.good.double(1), 2, of="double")
-
+        test_it_doubles = asks("good.double", 1, expected=2, harm="rare")
         test_it_doubles_two = asks("good.double", 2, expected=4)
         """),
     "ends": ("good", 5, "cpu", [], """
@@ -430,7 +417,7 @@ UNREADABLE = {
 }
 
 DRIVER = """
-import gc, os, sys, weakref
+import collections, gc, os, sys, weakref
 from pathlib import Path
 import msgspec
 from grader.course import courses
@@ -450,27 +437,20 @@ short = msgspec.structs.replace(course, limits=no_time)
 handed_in = submissions.read(work)
 ours = [p for p in course.problems if p.id not in ("syntax", "imports", "there", "leaves")]
 some = [course.problem(p) for p in ("passes", "syntax", "imports", "there", "cases")]
-shown, forks = [], {}
-really_open, really_collect = Child.__init__, HiddenTests.__init__
-def counted(child, *arguments, **options):
-    forks[name_of_run] += 1
-    really_open(child, *arguments, **options)
-Child.__init__ = counted
-collected_by = []
-def noted(tests, *arguments):
-    collected_by.append(name_of_run)
-    really_collect(tests, *arguments)
-HiddenTests.__init__ = noted
-outcomes_of_runs = []
-really_begin = Plugin.__init__
-def begun(plugin, job, outcomes, *arguments, **options):
-    outcomes_of_runs.append(weakref.ref(outcomes))
-    really_begin(plugin, job, outcomes, *arguments, **options)
-Plugin.__init__ = begun
+def watched(kind, note):
+    really_begin = kind.__init__
+    def begin(made, *arguments, **options):
+        note(*arguments)
+        really_begin(made, *arguments, **options)
+    kind.__init__ = begin
+shown, forked_by, collected_by, outcomes_of_runs = [], [], [], []
+watched(Child, lambda *_: forked_by.append(name_of_run))
+watched(HiddenTests, lambda *_: collected_by.append(name_of_run))
+watched(Plugin, lambda job, outcomes, *_: outcomes_of_runs.append(weakref.ref(outcomes)))
 with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
     def run(name, course=course, **options):
         global name_of_run
-        name_of_run, forks[name] = name, 0
+        name_of_run = name
         result = grade(handed_in, course, sandbox, **options)
         (out / f"{name}.json").write_text(json_report.render(Reported(result)))
     run("first", problems=ours, progress=lambda *seen: shown.append(list(seen)))
@@ -495,6 +475,7 @@ gc.collect()
 left = len({id(outcomes()) for outcomes in outcomes_of_runs if outcomes()})
 (out / "left.json").write_text(msgspec.json.encode([left, len(outcomes_of_runs)]).decode())
 (out / "collected.json").write_text(msgspec.json.encode(collected_by).decode())
+forks = dict(collections.Counter(forked_by))
 (out / "forks.json").write_text(msgspec.json.encode(forks).decode())
 (out / "progress.json").write_text(msgspec.json.encode(shown).decode())
 """
@@ -529,13 +510,11 @@ def make_course(root: Path) -> None:
         write_hidden_tests(root, name, "cuda", HEAD + dedented(tests))
     for place, source in UNREADABLE.items():
         folder, _, name = place.rpartition("/")
-        listed += PROBLEM.format(
-            id=name, module="good", points=2, device="cpu", forbidden="[]", functions='["f"]'
-        )
+        keys = {"id": name, "module": "good", "points": 2, "device": "cpu"}
+        listed += PROBLEM.format(**keys, forbidden="[]", functions='["f"]')
         write_hidden_tests(root, name, folder or "hidden", source)
-    write_hidden_tests(
-        root, "there", "hidden", HEAD + "\ndef test_one(student):\n    student.good.double(1)\n"
-    )
+    there = HEAD + "\ndef test_one(student):\n    student.good.double(1)\n"
+    write_hidden_tests(root, "there", "hidden", there)
     (root / "assignment").mkdir()
     (root / "assignment/problems.toml").write_text(listed)
 
@@ -566,10 +545,8 @@ def problem(result, problem_id):
 
 def ended(result, problem_id):
     """A problem's tests as (id, status, score, message, hint)."""
-    return [
-        (t.id, t.status.value, t.score, told(problem_id, t), t.hint)
-        for t in problem(result, problem_id).tests
-    ]
+    tests = problem(result, problem_id).tests
+    return [(t.id, t.status.value, t.score, told(problem_id, t), t.hint) for t in tests]
 
 
 class Like(str):
@@ -587,7 +564,6 @@ def passed(test, score):
 
 
 def lost(test, status, message, hint=None):
-    """A test that earned nothing."""
     return (test, status, 0.0, message, hint)
 
 
@@ -597,7 +573,6 @@ def at(place):
 
 
 def fault(test, message):
-    """A test that could not be graded, through no fault of the student."""
     return lost(test, "grader_error", message)
 
 
@@ -643,10 +618,9 @@ ENDED = {
         lost(name, "failed", Like(r"misspelt: assignment/broken\.py:3: SyntaxError: .*"))
         for name in ("test_one", "test_two")
     ]),
-    "absent": (
-        "not_attempted",
-        [lost("test_one", "not_attempted", "absent: assignment/absent.py is missing")],
-    ),
+    "absent": ("not_attempted", [
+        lost("test_one", "not_attempted", "absent: assignment/absent.py is missing"),
+    ]),
     "exits": ("crashed", [lost("test_one", "crashed", f"exits · f: {EXITED.format(1)}")]),
     # A forbidden call is found in a helper by reading, or at run time if the source hides it.
     "delegated": (
@@ -718,19 +692,14 @@ def waits(test, problem_id, what):
 def test_the_folder_of_a_test_says_its_device(first, there):
     """Each run lists all tests, and the ids of CUDA tests begin with `cuda/`."""
     doubles, another, on_cuda = "test_it_doubles", "test_another", "cuda/test_it_doubles"
-    passed = ("passed", 3.0, "", None)
-    assert [
-        (doubles, *passed),
-        (another, *passed),
-        waits(on_cuda, "both", "needs a CUDA device"),
-    ] == ended(first, "both")
+    needs_cuda = waits(on_cuda, "both", "needs a CUDA device")
+    assert [passed(doubles, 3.0), passed(another, 3.0), needs_cuda] == ended(first, "both")
     on_cpu = [waits(doubles, "both", "runs on a CPU"), waits(another, "both", "runs on a CPU")]
-    assert [*on_cpu, (on_cuda, "passed", 2.0, "", None)] == ended(there, "both")
+    assert [*on_cpu, passed(on_cuda, 2.0)] == ended(there, "both")
     assert ["cpu", "cpu", "cuda"] == [t.device for t in problem(there, "both").tests]
-    on_each = [problem(result, "both") for result in (first, there)]
-    assert [(6.0, 0.0, "passed"), (2.0, 4.0, "deferred")] == [
-        (p.score, p.pending, p.status) for p in on_each
-    ]
+    for result, total in ((first, (6.0, 0.0, "passed")), (there, (2.0, 4.0, "deferred"))):
+        got = problem(result, "both")
+        assert total == (got.score, got.pending, got.status)
 
 
 def test_a_cuda_problem_waits_on_a_cpu(first):
@@ -738,9 +707,9 @@ def test_a_cuda_problem_waits_on_a_cpu(first):
     got = problem(first, "on_a_gpu")
     assert ("cuda", 0.0, 7.0) == (got.device, got.score, got.max_score)
     assert (7.0, "deferred") == (got.pending, got.status)
-    assert [("test_logic", "passed", 0.0), ("cuda/test_it_doubles", "deferred", 3.0)] == [
-        (t.id, t.status, t.max_score) for t in got.tests[:2]
-    ]
+    logic, doubles = ((t.id, t.status, t.max_score) for t in got.tests[:2])
+    assert ("test_logic", "passed", 0.0) == logic
+    assert ("cuda/test_it_doubles", "deferred", 3.0) == doubles
     bad = problem(first, "bad_logic")
     assert "bad_logic · wrong: wrong value" == told("bad_logic", bad.tests[0])
     assert ("failed", 5.0) == (bad.status, bad.pending)
@@ -761,11 +730,10 @@ def test_a_cuda_problem_is_graded_on_a_cuda_device(there):
 
 def test_what_waits_for_a_device_waits_whatever_is_wrong_with_its_module(first, there):
     """Only tests that could have run report a syntax error."""
-    here, away = (problem(result, "misspelt_there").tests for result in (first, there))
-    assert [("test_logic", "failed"), ("cuda/test_one", "deferred")] == [
-        (t.id, t.status) for t in here
-    ]
-    assert ["deferred", "failed"] == [t.status for t in away]
+    for result, statuses in ((first, ["failed", "deferred"]), (there, ["deferred", "failed"])):
+        tests = problem(result, "misspelt_there").tests
+        assert ["test_logic", "cuda/test_one"] == [test.id for test in tests]
+        assert statuses == [test.status for test in tests]
 
 
 def test_a_problem_without_a_test_for_this_device_waits_as_a_whole(results, first, there):
@@ -775,9 +743,8 @@ def test_a_problem_without_a_test_for_this_device_waits_as_a_whole(results, firs
     statuses = [problem(there, name).status for name in ("no_tier", "passes")]
     assert ["crashed", "deferred"] == statuses
     got = json_report.parse(results["waiting"])
-    assert [("deferred", 1.5), ("deferred", 1.5)] == [
-        (t.status, t.max_score) for t in got.problems[0].tests
-    ]
+    tests = got.problems[0].tests
+    assert [("deferred", 1.5), ("deferred", 1.5)] == [(t.status, t.max_score) for t in tests]
     assert (0.0, 0.0, 3.0) == (got.score, got.max_score, got.pending)
 
 
@@ -785,11 +752,10 @@ def test_the_totals_leave_out_what_is_pending(first, there):
     """The maximum of a run contains only the points that the run could give."""
     listed = sum(points for _, points, *_ in TESTS.values())
     for result in (first, there):
-        assert listed - sum(p.pending for p in result.problems) == pytest.approx(
-            result.max_score, abs=1e-12
-        )
-        assert sum(p.pending for p in result.problems) == pytest.approx(result.pending, abs=1e-12)
-        assert sum(p.score for p in result.problems) == pytest.approx(result.score, abs=1e-12)
+        pending = sum(p.pending for p in result.problems)
+        score = sum(p.score for p in result.problems)
+        found = (result.max_score, result.pending, result.score)
+        assert (listed - pending, pending, score) == pytest.approx(found, abs=1e-12)
 
 
 def test_a_problem_without_a_test_for_its_own_device_is_our_fault(there):
@@ -800,11 +766,8 @@ def test_a_problem_without_a_test_for_its_own_device_is_our_fault(there):
 
 def test_a_result_says_what_its_tests_ran_in(first, there):
     """A result records the worker's versions; a run on a device adds facts about the device."""
-    for result in (first, there):
-        assert {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-        } == result.grader.environment
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    assert versions == first.grader.environment == there.grader.environment
     assert ("cpu", "cuda") == (first.grader.device, there.grader.device)
 
 
@@ -832,12 +795,10 @@ def test_a_test_file_that_cannot_be_read_is_our_fault_for_its_problem_alone(resu
 def test_a_submission_has_a_time_for_all_its_tests(results):
     """Statuses that need no run, such as a missing module's, are still reported."""
     got = json_report.parse(results["short"])
-    found = {
-        (status, text.split("\n")[0].partition(": ")[2].replace(" of processor time", ""))
-        for _, status, _, text, _ in ended(got, "passes")
-    }
-    what = "the tests of its problem had used up their 0 s before this test began"
-    assert {("timeout", what)} == found
+    for _, status, _, text, _ in ended(got, "passes"):
+        assert "timeout" == status
+        what = text.split("\n")[0].partition(": ")[2].replace(" of processor time", "")
+        assert "the tests of its problem had used up their 0 s before this test began" == what
     assert problem(got, "absent").status == "not_attempted"
 
 
@@ -845,18 +806,15 @@ def test_a_submission_has_a_time_for_all_its_tests(results):
 
 
 def test_a_process_for_each_test_gives_the_same(results):
-    """Two runs differ in nothing but their durations, whether tests share processes or not."""
     assert without_seconds(results["first"]) == without_seconds(results["fresh"])
 
 
 def test_what_an_earlier_test_leaves_costs_nothing(first):
-    """A solution that is right in a new process is right in a shared process."""
     for name in ("counts", "wears_out"):
         assert [("passed", "")] == sorted({(s, text) for _, s, _, text, _ in ended(first, name)})
 
 
 def test_what_an_earlier_test_leaves_helps_nobody(first):
-    """A function whose first call is wrong fails every test that calls it."""
     assert ["failed", "failed", "passed"] == [s for _, s, *_ in ended(first, "warms_up")]
 
 
@@ -882,9 +840,7 @@ def test_only_a_test_that_does_not_pass_ends_its_process(results):
     last two share the third process, and the fourth process repeats the last.
     """
     forks = json.loads(results["forks"])
-    assert {"three cases": 1 + 4, "three cases, fresh": 1 + 6} == {
-        name: forks[name] for name in ("three cases", "three cases, fresh")
-    }
+    assert (1 + 4, 1 + 6) == (forks["three cases"], forks["three cases, fresh"])
 
 
 def test_problems_of_one_module_share_a_process(results):
@@ -912,11 +868,9 @@ def test_a_stub_ends_no_process(results):
 
 def test_the_tests_of_the_last_grade_are_not_collected_again(results):
     """They are as good as new, even if the last grade stopped after its first failure."""
-    by = [
-        *("first", "three cases", "one module", "counts", "in doubt", "seed 1", "unreadable"),
-        *("short", "cuda", "waiting"),
-    ]
-    by += ["options", "leaves", "leaves again"]  # what was interrupted is not used again
+    by = ["first", "three cases", "one module", "counts", "in doubt", "seed 1", "unreadable"]
+    # What was interrupted is not used again.
+    by += ["short", "cuda", "waiting", "options", "leaves", "leaves again"]
     assert by == json.loads(results["collected"])
     (stopped,) = json_report.parse(results["until one fails"]).problems
     assert ["passed", "failed"] == [test.status for test in stopped.tests]

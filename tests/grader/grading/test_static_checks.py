@@ -86,21 +86,15 @@ BY_HAND = "return x @ self.weight.T"
 CERTAIN = {
     "a call": "return F.linear(x, self.weight)",
     "after a check that raises": "if x is None: raise ValueError\n        return F.linear(x, x)",
-    "in a loop and a with": (
-        "for _ in range(2):\n            with torch.no_grad():\n                F.linear(x, x)"
-    ),
+    "in a loop and a with": "for _ in x:\n            with torch.no_grad(): F.linear(x, x)",
     "in its own method": "return self.helper(x)\n    def helper(self, x): return F.linear(x, x)",
     "in a helper": "return helper(x)\ndef helper(x): return F.linear(x, x)",
     "in a helper's helper": "return a(x)\ndef a(x): return b(x)\ndef b(x): return F.linear(x, x)",
     "in an inner function": "def inner(y): return F.linear(y, y)\n        return inner(x)",
-    "by a local import": (
-        "x += 1\n        from torch.nn.functional import linear\n        return linear(x, x)"
-    ),
+    "by a local import": "x\n        from torch.nn.functional import linear as f\n        f(x, x)",
     "by another name": "product = F.linear\n        return product(x, self.weight)",
     "a base class": "import torch\nclass Linear(torch.nn.Linear): pass",
-    "a base class of a base class": (
-        "import torch\nclass Base(torch.nn.Linear): pass\nclass Linear(Base): pass"
-    ),
+    "a base of a base": "import torch\nclass A(torch.nn.Linear): pass\nclass Linear(A): pass",
     "a part that is made": (
         "from torch import nn\nclass MLP(nn.Module):\n"
         "    def __init__(self, d): self.x = nn.Linear(*d)"
@@ -159,11 +153,10 @@ CASES = {
 
 @pytest.mark.parametrize(("source", "certain"), CASES.items(), ids=[*CERTAIN, *POSSIBLE, *NOTHING])
 def test_only_what_is_sure_to_run_is_certain(source, certain):
-    """Then every path through the problem's definitions reaches the use.
+    """What stands behind a condition is possible: only a run of the tests shows it.
 
-    What stands behind a condition is possible: only a run of the tests shows whether the use
-    executes. What never runs, or is something else, is not reported: a false accusation is worse
-    than a late one.
+    What never runs, or is something else, is not reported: a false accusation is worse than a late
+    one.
     """
     assert certain == tuple(sure for *_, sure in found("linear", module_of(source)))
 
@@ -179,9 +172,8 @@ def test_a_name_that_one_definition_may_not_call_is_free_in_the_others():
 
 def test_a_method_called_backward_need_not_be_a_tensors():
     """MatMul.backward may be called by name; a call of Tensor.backward is caught when it runs."""
-    assert [("torch.Tensor.backward", 1, False)] == found(
-        "autograd", "def linear_backward(x): x.backward()"
-    )
+    source = "def linear_backward(x): x.backward()"
+    assert [("torch.Tensor.backward", 1, False)] == found("autograd", source)
 
 
 @pytest.mark.parametrize("module", COURSE.modules)
@@ -189,9 +181,8 @@ def test_reading_finds_nothing_in_the_reference(module, root):
     """Neither the reference nor a stub has a finding."""
     for folder in ("grader/solutions/reference", "assignment"):
         source = (root / folder / f"{module}.py").read_text()
-        assert [] == [
-            use for p in COURSE.problems if p.module == module for use in found(p.id, source)
-        ]
+        for problem in [p for p in COURSE.problems if p.module == module]:
+            assert [] == found(problem.id, source)
 
 
 CONFLICT = "<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> 1f2e3d4\n"
@@ -220,21 +211,14 @@ def test_no_source_is_nested_too_deep_to_be_read():
     """Long sums, long chains of elif, and helpers that call each other can all be read."""
     chain = "if a: pass\n" + "elif a: pass\n" * 900
     calls = "".join(f"def f{i}():\n    f{i - 1}()\n    f{i + 1}()\n" for i in range(2000))
-    source = (
-        "x = " + " + ".join("1" * 900) + "\n" + chain + calls + "def count_parameters(): f0()\n"
-    )
-    assert [] == found("linear", source)
+    total = f"x = {' + '.join('1' * 900)}\n"
+    assert [] == found("linear", f"{total}{chain}{calls}def count_parameters(): f0()\n")
 
 
 def test_a_name_that_is_forbidden_in_one_definition_costs_that_definition():
-    """The rest of the problem keeps its points.
-
-    The tripwire ends only the tests that run the definition.
-    """
-    source = (
-        b"import torch\ndef mlp_backward(x): return helper(x)\n"
-        b"def helper(x): return torch.autograd.grad(x, x)"
-    )
+    """The rest of the problem keeps its points, and the tripwire ends no other test."""
+    source = b"import torch\ndef mlp_backward(x): return helper(x)\n"
+    source += b"def helper(x): return torch.autograd.grad(x, x)"
     (use,) = forbidden_in_source.read(source, [COURSE.problem("autograd").rules])["uses"]
     assert ("mlp_backward", 3, True) == (use["definition"], use["line"], use["certain"])
     rules = [COURSE.problem("linear").rules]

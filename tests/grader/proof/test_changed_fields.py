@@ -10,6 +10,7 @@ from grader.course import courses
 from grader.proof import changed_fields
 from grader.publish import stub_files
 from tests.grader import small_courses
+from tests.grader.conftest import changed
 
 PROBES = """
 from typing import Any, TypedDict
@@ -70,8 +71,8 @@ def test_every_field_of_the_probes_that_tests_send(tmp_path):
     hidden = tmp_path / "test_drawing.py"
     hidden.write_text(HIDDEN)
     found = [
-        changed_fields.ChangedField(probe, keys, changes[0])
-        for probe, keys, changes in changed_fields.of(tmp_path, hidden)
+        changed_fields.ChangedField(p, keys, c[0])
+        for p, keys, c in changed_fields.of(tmp_path, hidden)
     ]
     names = "count.* drawn.points.*.x drawn.points.*.y drawn.by_name.*.* drawn.pair.0.x"
     names += " drawn.pair.0.y drawn.pair.0.name drawn.pair.1 number"
@@ -197,13 +198,9 @@ def test_a_field_that_no_test_looks_at_is_found_and_named(grader, tmp_path):
     stub_files.write(courses.load(course))
     (course / "tests" / "probes" / "activations.py").write_text(ADDED_PROBE)
     hidden = course / "tests" / "hidden" / "relu" / "test_hidden.py"
-    hidden.write_text(
-        hidden.read_text().replace(
-            "from kit import expect\n",
-            "from kit import expect\nfrom tests.probes import activations as probes\n",
-        )
-        + ADDED_TEST
-    )
+    imported = "from tests.probes import activations as probes\n"
+    changed(hidden, "from kit import expect\n", f"from kit import expect\n{imported}")
+    hidden.write_text(hidden.read_text() + ADDED_TEST)
     matrix = tmp_path / "matrix.json"
     command = ("--course", course, "--only", "relu", "--draft", "--jobs", 1, "--matrix", matrix)
     done = grader("validate", *command, warm=False)

@@ -2,24 +2,17 @@
 
 import os
 import re
-import shutil
 
 import pytest
 
 from grader.course import courses
 from grader.course.courses import sources_in
-from grader.grading.local_student import LocalBox
 from grader.proof import course_checks, public_tests
 from grader.proof.result_matrix import Matrix
 from grader.proof.trial_kinds import Row
 from grader.publish import stub_files
 from tests.grader import small_courses
 from tests.grader.conftest import changed
-
-
-@pytest.fixture
-def tiny(root, tmp_path):
-    return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "tiny")
 
 
 @pytest.fixture
@@ -231,13 +224,6 @@ def course(tmp_path):
     return courses.load(small_courses.plain_python(tmp_path / "course"))
 
 
-@pytest.fixture
-def box():
-    made = LocalBox()
-    yield made
-    made.close()
-
-
 def edited(course, old, new):
     """The sources of the reference with one change."""
     sources = sources_in(course.reference)
@@ -296,9 +282,8 @@ def test_a_public_test_expects_only_what_the_stub_names(course, docstring, error
     """An exception that no docstring names surprises whoever wrote the function from it."""
     changed(course.reference / "words.py", "mean of 2.", f"mean of 2.\n\n    {docstring}")
     test = course.tests / "public" / "test_mean_length.py"
-    test.write_text(
-        REFUSES.format(error=error, of="mean_length", does="student.words.mean_length([])")
-    )
+    does = "student.words.mean_length([])"
+    test.write_text(REFUSES.format(error=error, of="mean_length", does=does))
     found = list(public_tests.unpromised(course, course.problems))
     assert [text.partition(": it ")[0] for text in found] == [f"{test}:5"] * (not is_promised)
 

@@ -67,9 +67,8 @@ def test_what_a_trial_prints_is_no_output_of_the_command(monkeypatch, capfd):
     problem = COURSE.problem("lr_schedule")
     source = f"{COURSE.reference_of(problem)}\nprint('could not save')\n"
     source += "import sys\nprint('nor here', file=sys.stderr)\n"
-    trial = Trial(
-        problem, "variant", "prints", {problem.path: source.encode()}, "cpu", in_process=True
-    )
+    sources = {problem.path: source.encode()}
+    trial = Trial(problem, "variant", "prints", sources, "cpu", in_process=True)
     monkeypatch.setattr(validation, "own_course", lambda: COURSE)
     assert validation._run(replace(trial, with_public=True)).complaint == ""
     assert tuple(capfd.readouterr()) == ("", "")
@@ -98,17 +97,13 @@ def keep_one(path):
 
 
 def mistakes_of(course, bytes_of_an_element, keys=None):
-    """Replace the mistakes of tensor_memory by some that assume so many bytes per element."""
-    entries = [
-        Edit(
-            name=name,
-            says=f"Every element has {size} bytes.",
-            keys={"price": "it is all that is asked", **(keys or {}).get(name, {})},
-            source=f"def tensor_bytes(x): return {size} * x.numel()",
-        )
-        for name, size in bytes_of_an_element.items()
-    ]
-    (course / "tests/hidden/tensor_memory/wrong.edits").write_text("\n".join(map(written, entries)))
+    """Replace the mistakes of tensor_memory: each assumes another size of an element, in bytes."""
+    entries = []
+    for name, size in bytes_of_an_element.items():
+        source = f"def tensor_bytes(x): return {size} * x.numel()"
+        more = {"price": "it is all that is asked", **(keys or {}).get(name, {})}
+        entries.append(written(Edit(name=name, says="It is wrong.", keys=more, source=source)))
+    (course / "tests/hidden/tensor_memory/wrong.edits").write_text("\n".join(entries))
 
 
 def keep_tests(file, *names):
@@ -127,12 +122,9 @@ def small_course(folder):
     course = starts_sooner(copied_course(folder))
     keep_one(course / "tests/hidden/tensor_memory/right.py")
     mistakes_of(course, {"four": 4})
-    keep_tests(
-        course / "tests/hidden/tensor_memory/test_hidden.py",
-        "test_tensor_bytes_of_every_dtype",
-        "test_storage_bytes_is_the_whole_storage",
-        "test_unique_bytes_counts_views_once",
-    )
+    kept = ("test_tensor_bytes_of_every_dtype", "test_storage_bytes_is_the_whole_storage")
+    hidden = course / "tests/hidden/tensor_memory/test_hidden.py"
+    keep_tests(hidden, *kept, "test_unique_bytes_counts_views_once")
     return course
 
 
@@ -370,9 +362,7 @@ def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
     passes = "(seed 0): it passes every test; a wrong solution has to be caught"
     assert [f"tensor_memory · wrong four {passes}"] == got["cpu"]["complaints"]
     of_stub, of_wrong, *of_junk, of_test = got["cuda"]["complaints"]
-    assert of_stub.startswith(
-        "tensor_memory · stub stub (seed 0): cuda/test_idle is passed; a stub"
-    )
+    assert of_stub.startswith("tensor_memory · stub stub (seed 0): cuda/test_idle is passed; a ")
     assert f"tensor_memory · wrong eight {passes}" == of_wrong
     none_passes = "tensor_memory · junk None (seed 0): cuda/test_idle passes with this answer"
     assert [True] == [said.startswith(none_passes) for said in of_junk]

@@ -51,12 +51,6 @@ TESTS = [
 WITH_EVERYTHING = result(problem_result("linear", "layers", 3, TESTS))
 
 
-def test_points_are_split_by_weight():
-    """A test of weight 3 next to one of weight 1 is worth three quarters."""
-    got = problem_result("p", "m", 6, outcomes(PASSED, FAILED, weights=[3, 1]))
-    assert [(4.5, 4.5), (1.5, 0.0)] == [(t.max_score, t.score) for t in got.tests]
-
-
 TEST = st.tuples(st.integers(1, 9), st.booleans())
 
 
@@ -182,14 +176,6 @@ def test_of_two_statuses_the_worse_has_the_word(one, other):
     """The worse status decides, in either order and also among tests that passed."""
     one, other = Status(one), Status(other)
     assert one is worst([one, other]) is worst([other, PASSED, one])
-
-
-def test_one_fault_of_ours_marks_the_whole_result():
-    good = problem_result("p", "m", 5, outcomes(PASSED))
-    bad = problem_result("q", "m", 5, outcomes(PASSED, Status.GRADER_ERROR))
-    assert not result(good).has_grader_error
-    assert result(good, bad).has_grader_error
-    assert 7.5 == result(good, bad).score
 
 
 KEYS = "id device status weight about what facts rule mistake hint seconds score max_score"

@@ -86,15 +86,11 @@ def test_a_gpu_that_breaks_afterwards_costs_nobody_a_point(told):
     assert [4.0, False, [""]] == first[:3]
     assert held == first[3].pop("afterwards")
     assert {
-        "clock": "1980 of 1980 MHz",
-        "power": "at most 310 of 700 W",
-        "temperature": "at most 41 °C",
-        "throttled": "no",
-    } == first[3]
-    more = (
-        "the GPU holds 4768 MiB more than before the first submission: end the processes that "
-        "nvidia-smi lists, or reset the GPU"
-    )
+        "clock": "1980 of 1980 MHz", "power": "at most 310 of 700 W",
+        "temperature": "at most 41 °C", "throttled": "no",
+    } == first[3]  # fmt: skip
+    more = "the GPU holds 4768 MiB more than before the first submission: end the processes that "
+    more += "nvidia-smi lists, or reset the GPU"
     assert [0.0, True, [more]] == second[:3]
     assert more == second[3]["afterwards"]
     assert [4.0, False, [""]] == third[:3]

@@ -13,6 +13,7 @@ import shutil
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pynvml
 import pytest
@@ -54,14 +55,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gpu")]  # one warm sand
 ROOT = Path(__file__).resolve().parents[3]
 GIB = 2**30
 STAND_INS = {
-    "nvidia-uvm-tools": "/dev/null",
-    "nvidiactl": "/dev/zero",
-    "nvidia-uvm": "/dev/full",
+    "nvidia-uvm-tools": "/dev/null", "nvidiactl": "/dev/zero", "nvidia-uvm": "/dev/full",
     "nvidia0": "/dev/urandom",
-}
-OF_EVERY_BOX = {
-    *("fd", "full", "null", "random", "shm", "stderr", "stdin", "stdout", "urandom", "zero")
-}
+}  # fmt: skip
+OF_EVERY_BOX = {"fd", "full", "null", "random", "shm", "urandom", "zero"}
+OF_EVERY_BOX |= {"stderr", "stdin", "stdout"}
 without_gpu = pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has a GPU")
 without_cuda = pytest.mark.skipif(
     torch.version.cuda is not None, reason="this torch is built for CUDA"
@@ -74,7 +72,6 @@ class Counted(Gpu):
     used = staticmethod(lambda: 0)
 
     def used_bytes(self):
-        """The number that the test sets."""
         return type(self).used()
 
 
@@ -84,16 +81,9 @@ def stand_in(folder, *, kind=Counted, libraries=(), index=0):
     for name, device in STAND_INS.items():
         if not (folder / name).exists():
             (folder / name).symlink_to(device)
-    return kind(
-        index=index,
-        uuid="GPU-0a1b",
-        name="Stand-in 8000",
-        driver="599.01",
-        memory_bytes=16 * GIB,
-        bus="0000:01:00.0",
-        nodes=gpus.nodes_of(index, folder=folder),
-        libraries=tuple(libraries),
-    )
+    nodes = gpus.nodes_of(index, folder=folder)
+    known = ("GPU-0a1b", "Stand-in 8000", "599.01", 16 * GIB, "0000:01:00.0")
+    return kind(index, *known, nodes=nodes, libraries=tuple(libraries))
 
 
 def library(folder, name):
@@ -108,10 +98,8 @@ def library(folder, name):
 @pytest.fixture(scope="module")
 def boxed(tmp_path_factory):
     """A sandbox with the stand-in GPU and one library of its driver."""
-    folder = tmp_path_factory.mktemp("driver")
-    given = stand_in(
-        folder / "dev", libraries=[("libcuda.so.1", library(folder / "lib", "libcuda.so.1"))]
-    )
+    folder, name = tmp_path_factory.mktemp("driver"), "libcuda.so.1"
+    given = stand_in(folder / "dev", libraries=[(name, library(folder / "lib", name))])
     with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=8 * MIB, gpu=given) as running:
         yield running
 
@@ -187,9 +175,8 @@ def test_an_instance_of_a_split_gpu_needs_its_capabilities_too(tmp_path):
         (tmp_path / name).symlink_to("/dev/full")
     nodes = gpus.nodes_of(0, [12, 13], folder=tmp_path)
     assert ["nvidia0", "nvidia-cap12", "nvidia-cap13"] == [node.name for node in nodes[-3:]]
-    (tmp_path / "access").write_text(
-        "DeviceFileMinor: 13\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
-    )
+    told = "DeviceFileMinor: 13\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
+    (tmp_path / "access").write_text(told)
     assert gpus.capability(tmp_path / "access") == 13
 
 
@@ -227,10 +214,7 @@ def test_a_driver_that_does_not_answer_is_our_fault(tmp_path):
 
 def test_a_driver_of_another_version_than_its_library_has_a_remedy():
     """This is the usual fault after an update of the driver."""
-    said = (
-        r"mismatch\.?: the driver was updated while it was loaded, and the machine must be "
-        r"restarted$"
-    )
+    said = r"mismatch\.?: the driver was updated while it was loaded, and the machine must be rest"
     with pytest.raises(GraderFault, match=said), gpus._faults_of(pynvml):
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
 
@@ -249,9 +233,8 @@ def test_the_drivers_libraries_are_found_however_the_loader_finds_them(tmp_path)
 @without_gpu
 def test_a_driver_that_does_not_start_is_our_fault():
     """The message quotes the error of the driver, or of the loader as in this test."""
-    with pytest.raises(
-        GraderFault, match=r"^CUDA does not start on this machine, not even outside a sandbox: \S"
-    ):
+    said = r"^CUDA does not start on this machine, not even outside a sandbox: \S"
+    with pytest.raises(GraderFault, match=said):
         gpus._start_driver("GPU-0a1b")
 
 
@@ -324,14 +307,10 @@ def environment_in_which_cuda_works(box, reads=()):
 def test_the_box_tells_cuda_what_it_has_to_know(boxed):
     """CUDA sees one device, keeps no cache between tests, and computes sums deterministically."""
     expected = {
-        "CUDA_VISIBLE_DEVICES": "0",
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_CACHE_DISABLE": "1",
-        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-        "LD_LIBRARY_PATH": "/python/lib:/driver",
-        "OMP_NUM_THREADS": "1",
-    }
+        "CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_CACHE_DISABLE": "1",
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        "LD_LIBRARY_PATH": "/python/lib:/driver", "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
     seen = environment_in_which_cuda_works(boxed)
     assert expected == {name: seen.get(name) for name in expected}
     assert {"memfd_create"} == seccomp.NEEDED_BY_CUDA
@@ -369,10 +348,8 @@ def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_pa
     node.unlink()
     node.touch()
     node.chmod(0o660)
-    with pytest.raises(
-        SandboxUnavailable,
-        match=rf"may not open {node}: chmod a\+rw {node}, and load the driver with NVreg_",
-    ):
+    said = rf"may not open {node}: chmod a\+rw {node}, and load the driver with NVreg_"
+    with pytest.raises(SandboxUnavailable, match=said):
         Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB, gpu=closed)
 
 
@@ -399,10 +376,10 @@ def test_without_isolation_the_gpu_is_named_by_its_uuid(tmp_path):
 
 # --- limits ---------------------------------------------------------------------------------------
 
-ADDRESSES = (
-    "from resource import *\ndef f():\n"
-    "    return [getrlimit(w) for w in (RLIMIT_AS, RLIMIT_MEMLOCK, RLIMIT_CPU)]\n"
-)
+ADDRESSES = """
+from resource import *
+def f(): return [getrlimit(w) for w in (RLIMIT_AS, RLIMIT_MEMLOCK, RLIMIT_CPU)]
+"""
 
 
 def test_addresses_are_limited_only_without_a_gpu(boxed):
@@ -453,20 +430,12 @@ def reading(*values):
     return lambda: left.pop(0) if len(left) > 1 else left[0]
 
 
-class Read:
-    """A device for `Usage` with nothing but readings of used memory."""
-
-    def __init__(self, *values):
-        self.used_bytes = reading(*values)
-
-
 def test_a_test_may_have_its_limit_and_what_cuda_itself_takes(monkeypatch):
     """Memory in use before the test does not count, and one byte beyond is too much."""
     monkeypatch.setattr(gpu_readings, "LOOK_AT_MEMORY_SECONDS", 0.0)
     allowed = 2 * GIB + gpu_readings.CONTEXT_BYTES
-    seen = gpu_readings.Usage(
-        Read(5 * GIB, 6 * GIB, 4 * GIB, GIB, GIB + allowed, GIB + allowed + 1)
-    )
+    readings = (5 * GIB, 6 * GIB, 4 * GIB, GIB, GIB + allowed, GIB + allowed + 1)
+    seen = gpu_readings.Usage(SimpleNamespace(used_bytes=reading(*readings)))
     assert seen.taken_bytes() == 0
     seen.start()
     assert [GIB, 0] == [seen.taken_bytes(), seen.taken_bytes()]
@@ -487,7 +456,7 @@ def test_a_test_may_have_its_limit_and_what_cuda_itself_takes(monkeypatch):
 )
 def test_a_device_has_some_time_to_give_back_what_a_test_took(readings, seconds, given_back):
     """The cases: the memory is freed at once, almost completely, late, or never."""
-    seen = gpu_readings.Usage(Read(*readings))
+    seen = gpu_readings.Usage(SimpleNamespace(used_bytes=reading(*readings)))
     seen.start()
     assert given_back is seen.given_back(seconds)
 
@@ -524,9 +493,8 @@ def test_a_gpu_that_never_gives_memory_back_is_our_fault(idle, monkeypatch):
     monkeypatch.setattr("grader.sandbox.sandbox.GIVE_BACK_SECONDS", 0.0)
     assert answer(idle, "def f():\n    return 1\n") == 1
     monkeypatch.setattr(Counted, "used", staticmethod(lambda: 5 * GIB))
-    with pytest.raises(
-        GraderFault, match=r"^the GPU still holds 5120 MiB after the test's process has ended$"
-    ):
+    said = r"^the GPU still holds 5120 MiB after the test's process has ended$"
+    with pytest.raises(GraderFault, match=said):
         answer(idle, "def f():\n    return 2\n")
     assert answer(idle, "def f():\n    return 3\n") == 3
 
@@ -552,9 +520,7 @@ def test_a_gpu_that_torch_cannot_use_is_our_fault_in_torchs_words(boxed):
 def test_a_look_that_does_not_end_is_our_fault(boxed, monkeypatch):
     """The time of this check is never charged to a student."""
     monkeypatch.setattr(preflight, "SECONDS", 0)
-    with pytest.raises(
-        GraderFault, match=r"^the GPU cannot be used in the sandbox: no answer within 0 s"
-    ):
+    with pytest.raises(GraderFault, match=r"cannot be used in the sandbox: no answer within 0 s"):
         checked(boxed)
 
 
@@ -603,12 +569,10 @@ def distribution(folder, name, files, requires=()):
     """Write a distribution as pip does: its files, metadata and a list of the files."""
     info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n" + "".join(f"{r}\n" for r in requires)
-    )
-    (info / "RECORD").write_text(
-        "".join(f"{file},,\n" for file in [*files, f"{info.name}/METADATA"])
-    )
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0", *requires, ""]
+    (info / "METADATA").write_text("\n".join(lines))
+    record = "".join(f"{file},,\n" for file in [*files, f"{info.name}/METADATA"])
+    (info / "RECORD").write_text(record)
     for file in files:
         if not file.startswith(".."):
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -666,10 +630,9 @@ def graded(boxed, tmp_path, monkeypatch):
 def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(graded):
     """The device is checked once before the tests and after each failure."""
     count, tests, others = graded()
-    assert [
-        ("cuda/test_checkpoints_across_devices", "failed"),
-        ("cuda/test_generator_of_the_gpu_goes_on", "failed"),
-    ] == [(name, status) for name, status, _ in tests]
+    names = ("checkpoints_across_devices", "generator_of_the_gpu_goes_on")
+    failed = [(f"cuda/test_{name}", "failed") for name in names]
+    assert failed == [(name, status) for name, status, _ in tests]
     assert count == 5, "one before, one after each of three cases and one of the other test"
     assert {"deferred"} == others
 

@@ -2,8 +2,10 @@
 
 import os
 import re
+import shutil
 import subprocess
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,6 +17,7 @@ from grader.sandbox import visible_files
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
+from tests.grader.conftest import changed
 from tests.grader.in_the_sandbox import COURSE, LIMITS, answer, graded_in_a_shell, plain_box
 from tests.grader.sampling import every
 
@@ -72,10 +75,8 @@ def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
     """The check before the first test reports it: every submission would meet it."""
     source = "def f():\n    return 1\n"
     with bare_with("import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (2**25, 2**25))") as limited:
-        said = (
-            r"before it ran any student code: the grader was started with `ulimit -f` too low: "
-            rf"{2**25}, and a test needs {2**40}$"
-        )
+        said = "before it ran any student code: the grader was started with `ulimit -f` too low: "
+        said += rf"{2**25}, and a test needs {2**40}$"
         with pytest.raises(GraderFault, match=said):
             check_cpu(Session(limited, {}, msgspec.structs.replace(LIMITS, file_bytes=2**40)))
         with pytest.raises(GraderFault, match=said):
@@ -110,18 +111,13 @@ def bare_with(monkeypatch, tmp_path):
 
     @contextmanager
     def start(line):
-        boot = visible_files.GRADER / "worker" / "boot.py"
-        changed = tmp_path / "boot.py"
-        text = boot.read_text().replace(
-            "    forget_runtime(runtime)",
-            f"    from grader.worker import test_process\n    {line}\n    forget_runtime(runtime)",
-        )
-        assert line in text
-        changed.write_text(text)
+        boot, last = visible_files.GRADER / "worker" / "boot.py", "    forget_runtime(runtime)"
+        copy = Path(shutil.copy(boot, tmp_path))
+        changed(copy, last, f"    from grader.worker import test_process\n    {line}\n{last}")
         real = subprocess.Popen
 
         def popen(command, **options):
-            words = [str(changed) if word == str(boot) else word for word in command]
+            words = [str(copy) if word == str(boot) else word for word in command]
             return real(words, **options)
 
         monkeypatch.setattr(subprocess, "Popen", popen)

@@ -10,13 +10,9 @@ from grader.sandbox import reply_checks
 LIMITS = courses.load().limits
 PLACE = ["assignment/linear.py", 12, "forward", "return x"]
 RAISED = {
-    "type": "ValueError",
-    "kinds": ["ValueError", "Exception"],
-    "text": "no",
-    "errno": None,
-    "where": PLACE,
-    "frames": 1,
-}
+    "type": "ValueError", "kinds": ["ValueError", "Exception"], "text": "no", "errno": None,
+    "where": PLACE, "frames": 1,
+}  # fmt: skip
 TENSORS = [torch.zeros(1).expand([6] * 8)] * 1000  # to print them would take hours
 
 
@@ -27,10 +23,8 @@ def read(**reply):
 def test_what_a_child_says_instead_of_a_value_is_read():
     with pytest.raises(Raised, match=r"^no$") as raised:
         read(raised=RAISED)
-    assert ("ValueError", "assignment/linear.py:12 in forward") == (
-        raised.value.type_name,
-        raised.value.where,
-    )
+    assert raised.value.type_name == "ValueError"
+    assert raised.value.where == "assignment/linear.py:12 in forward"
     with pytest.raises(PolicyBroken, match=r"^calls torch\.mm$"):
         read(policy={"name": "torch.mm", "where": None})
     with pytest.raises(Crashed, match=r"^what it returned cannot be sent: too large$"):
@@ -49,9 +43,7 @@ def test_what_a_child_says_instead_of_a_value_is_read():
         {"raised": RAISED | {"where": PLACE[:3]}},
         {"raised": {"text": "no"}},
     ],
-    ids=lambda reply: " ".join(
-        [*reply, *(k for v in reply.values() if type(v) is dict for k in v)]
-    ),
+    ids=range(13),
 )
 def test_what_no_child_says_is_a_crash_and_no_text_is_made_of_it(reply):
     """Only student code can have sent it, and it may be anything."""

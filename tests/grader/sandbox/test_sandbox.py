@@ -45,8 +45,7 @@ def test_a_box_that_ends_while_a_child_lives_is_replaced(dies):
             assert not made.is_shared
             ask(made, 0)
         else:
-            killer = threading.Timer(0.3, os.kill, [own.host_pid, signal.SIGKILL])
-            killer.start()
+            threading.Timer(0.3, os.kill, [own.host_pid, signal.SIGKILL]).start()
             made.begin_test(0)
             with pytest.raises(GraderFault, match=r"^the sandbox stopped answering: "):
                 ask(made, 100)

@@ -11,6 +11,7 @@ from grader.report import json_report
 from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.time_budgets import LEAST_PATIENCE, Budget, Patience, Spare
 from tests.grader.in_the_sandbox import COURSE, ask, fault, session
+from tests.grader.processes import started
 from tests.grader.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
@@ -62,7 +63,6 @@ def test_wall_time_has_a_limit(sandbox):
 
 
 def test_the_calls_of_a_test_share_its_time(sandbox):
-    """A test cannot use its limit twice, and no call starts once the time is used up."""
     with session(sandbox, WORK, wall_seconds=1.0) as made:
         for _ in range(2):
             with pytest.raises(TimedOut, match=r"^no answer within 1 s, the limit of a test$"):
@@ -115,11 +115,8 @@ def test_eight_graders_at_once_cost_nobody_a_point(right, tmp_path):
     """Eight graders probably outnumber this machine's CPUs, and each gives full marks."""
     command = [sys.executable, "-m", "grader", "grade", str(right)]
     command += ["--only", "lr_schedule", "--only", "linear"]
-    files = [tmp_path / f"{i}.json" for i in range(8)]
-    running = [
-        subprocess.Popen([*command, "--json", file], cwd=COURSE.root, stdout=subprocess.DEVNULL)
-        for file in files
-    ]
+    files, options = [tmp_path / f"{i}.json" for i in range(8)], {"stdout": subprocess.DEVNULL}
+    running = [started([*command, "--json", f], cwd=COURSE.root, **options) for f in files]
     assert [0] * 8 == [process.wait(600) for process in running]
     results = [json_report.parse(file.read_text()) for file in files]
     points = sum(COURSE.problem(name).points for name in ("lr_schedule", "linear"))
@@ -138,7 +135,7 @@ def test_a_problem_that_is_repeated_keeps_to_its_time():
 
 
 def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
-    """A test is stopped when it is used up, and the next does not start. To sleep uses none."""
+    """A test is stopped when it is used up, and the next one does not start; sleep uses none."""
     budget = Budget(cpu_seconds=1.5, wall_seconds=100.0)
     with session(sandbox, WORK, budget=budget) as made:
         ask(made, 1.0)
@@ -168,7 +165,6 @@ def test_tests_share_what_their_problem_has_by_the_clock(sandbox):
 
 
 def test_processes_that_it_starts_are_charged_as_well(sandbox):
-    """Child processes that the code never waits for are charged too."""
     budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
     with session(sandbox, WORK, budget=budget) as made:
         ask(made, 1.0, function="abandons")
@@ -177,7 +173,6 @@ def test_processes_that_it_starts_are_charged_as_well(sandbox):
 
 
 def test_each_problem_is_charged_for_its_own_tests(sandbox):
-    """Two problems that share a process are charged for what their own tests have used."""
     first, second = (Budget(cpu_seconds=60.0, wall_seconds=60.0) for _ in range(2))
     with session(sandbox, WORK, budget=first) as made:
         ask(made, 0.5, function="shares")
@@ -268,7 +263,6 @@ NOTHING_MORE = "it stopped doing anything: it sleeps, or waits for something tha
     ],
 )
 def test_a_test_that_only_waits_ends_early(sandbox, wait):
-    """The test ends long before its wall-clock limit, and the message says where it waits."""
     source = f"import os, signal, threading, time\ndef f():\n    {wait}"
     with session(sandbox, source, wall_seconds=100.0, patience=Patience(0.5)) as made:
         with pytest.raises(TimedOut, match=NOTHING_MORE) as caught:
@@ -289,12 +283,8 @@ def test_a_test_that_only_waits_ends_early(sandbox, wait):
     ],
 )
 def test_a_test_that_works_or_wakes_up_goes_on(sandbox, work):
-    """A test that uses some CPU time now and then does not count as asleep."""
-    source = (
-        "import os, threading, time\n"
-        "def spin(end):\n    while time.monotonic() < end: pass\n"
-        f"def f():\n    end = time.monotonic() + 1.5\n    {work}\n    return 1"
-    )
+    source = "import os, threading, time\ndef spin(end):\n    while time.monotonic() < end: pass\n"
+    source += f"def f():\n    end = time.monotonic() + 1.5\n    {work}\n    return 1"
     with session(sandbox, source, patience=Patience(0.4)) as made:
         assert 1 == ask(made)
 

@@ -66,38 +66,26 @@ OF_CHILDREN = "the processes that it started used 1 s of processor time"
 FORK_AND = "\n        if os.fork() == 0:\n            {}\n            os._exit(0)\n        {}"
 # By what is exceeded: the status, the message, the place, the limits of the test, the body of `f`.
 EXCEEDED = {
-    "processor time": (
-        Status.TIMEOUT, "it used 1 s of processor time", "assignment/m.py in f",
-        {"cpu_seconds": 1}, "while True: pass",
-    ),
+    "processor time": (Status.TIMEOUT, "it used 1 s of processor time", "assignment/m.py in f",
+        {"cpu_seconds": 1}, "while True: pass"),
     "processor time of children that run forever": (
         Status.TIMEOUT, OF_CHILDREN, None, {"cpu_seconds": 1},
         "while True:" + FORK_AND.format("while True: pass", "time.sleep(0.1)"),
     ),
-    "processor time of children one by one": (
-        Status.TIMEOUT, OF_CHILDREN, None, {"cpu_seconds": 1},
-        "while True:" + FORK_AND.format("while time.process_time() < 0.3: pass", "os.wait()"),
-    ),
+    "processor time of children one by one": (Status.TIMEOUT, OF_CHILDREN, None, {"cpu_seconds": 1},
+        "while True:" + FORK_AND.format("while time.process_time() < 0.3: pass", "os.wait()")),
     "memory of Python": (Status.MEMORY, MEMORY, LINE_3, {}, "bytearray(2**30)"),
     "memory of a list": (Status.MEMORY, MEMORY, LINE_3, {}, "[0] * 2**40"),
     "memory of torch": (Status.MEMORY, MEMORY, LINE_3, {}, "torch.empty(2**30)"),
     "memory of numpy": (Status.MEMORY, MEMORY, LINE_3, {}, "numpy.ones(2**30)"),
-    "processes": (
-        Status.CRASHED, PROCESSES, LINE_3, {"processes": 8},
-        "while True: os.fork() or time.sleep(100)",
-    ),
-    "threads": (
-        Status.CRASHED, PROCESSES, LINE_3, {"processes": 8},
-        "while True: threading.Thread(target=time.sleep, args=(100,)).start()",
-    ),
-    "a file": (
-        Status.CRASHED, "it wrote more than 1 MiB of files", LINE_3, {"file_bytes": MIB},
-        "file = open('/tmp/a', 'wb', buffering=0); file.write(bytes(2**20)); file.write(b'x')",
-    ),
-    "empty files": (
-        Status.CRASHED, "it made more than 4096 files", None, {},
-        "[open(f'/tmp/{i}', 'w').close() for i in range(6000)]; time.sleep(100)",
-    ),
+    "processes": (Status.CRASHED, PROCESSES, LINE_3, {"processes": 8},
+        "while True: os.fork() or time.sleep(100)"),
+    "threads": (Status.CRASHED, PROCESSES, LINE_3, {"processes": 8},
+        "while True: threading.Thread(target=time.sleep, args=(100,)).start()"),
+    "a file": (Status.CRASHED, "it wrote more than 1 MiB of files", LINE_3, {"file_bytes": MIB},
+        "file = open('/tmp/a', 'wb', buffering=0); file.write(bytes(2**20)); file.write(b'x')"),
+    "empty files": (Status.CRASHED, "it made more than 4096 files", None, {},
+        "[open(f'/tmp/{i}', 'w').close() for i in range(6000)]; time.sleep(100)"),
 }  # fmt: skip
 
 
@@ -117,12 +105,7 @@ def test_all_files_together_have_a_limit(sandbox):
             for name in "abc":
                 assert 2**22 == open("/tmp/" + name, "wb", buffering=0).write(bytes(2**22))
     """
-    with (
-        session(sandbox, source, file_bytes=4 * MIB) as made,
-        pytest.raises((Crashed, Raised)) as caught,
-    ):
-        ask(made)
-    assert caught.value.where == "assignment/m.py:4 in f"
+    assert fault(sandbox, StudentFault, source, file_bytes=4 * MIB)[2] == "assignment/m.py:4 in f"
 
 
 PRINTS = """
@@ -172,17 +155,14 @@ FLOODS = """
 """
 
 
-@pytest.mark.parametrize(
-    ("line", "kind", "where"),
-    every(
-        3,
-        [
-            ("ctypes.string_at(0)", Crashed, "assignment/m.py:7 in f"),
-            ("while True: pass", TimedOut, "assignment/m.py in f"),
-            ("while True: os.write(1, b'x' * 2**16)", TimedOut, "assignment/m.py in f"),
-        ],
-    ),
-)
+ENDS = [
+    ("ctypes.string_at(0)", Crashed, "assignment/m.py:7 in f"),
+    ("while True: pass", TimedOut, "assignment/m.py in f"),
+    ("while True: os.write(1, b'x' * 2**16)", TimedOut, "assignment/m.py in f"),
+]
+
+
+@pytest.mark.parametrize(("line", "kind", "where"), every(3, ENDS))
 def test_where_it_was_is_known_whatever_it_prints(line, kind, where, sandbox):
     """Python's traceback uses a separate pipe, which the test's output cannot fill."""
     seconds = 1 if kind is TimedOut else 60
@@ -190,20 +170,10 @@ def test_where_it_was_is_known_whatever_it_prints(line, kind, where, sandbox):
 
 
 def test_a_limit_of_one_test_is_not_the_next_ones(sandbox):
-    """Each child process gets the limits of its own test."""
-    source = (
-        "from resource import *\ndef f():\n"
-        "    return getrlimit(RLIMIT_CPU), getrlimit(RLIMIT_CORE)\n"
-    )
+    source = "from resource import *\ndef f(): return getrlimit(RLIMIT_CPU), getrlimit(RLIMIT_CORE)"
     byte = 1 if resource.getrlimit(resource.RLIMIT_CORE)[1] else 0  # too little for a core
-    assert [((7, 8), (byte, byte)), ((9, 10), (byte, byte))] == [
-        answer(sandbox, source, cpu_seconds=n) for n in (7, 9)
-    ]
-
-
-NO_FRAME = (
-    "a frame claims 2021161080 + 8680820740569200760 bytes; the answers of a test may take 16777216"
-)
+    for n in (7, 9):
+        assert ((n, n + 1), (byte, byte)) == answer(sandbox, source, cpu_seconds=n)
 
 
 @pytest.mark.parametrize(
@@ -212,13 +182,13 @@ NO_FRAME = (
         ("os._exit(3)", "its process exited with code 3 before it answered"),
         ("os._exit(0)", "its process exited with code 0 before it answered"),
         ("os.kill(os.getpid(), 15)", "its process was ended by signal 15 (terminated)"),
-        ("os.write(3, b'x' * 100)", "it sent something that is not an answer: " + NO_FRAME),
+        ("os.write(3, b'x' * 100)", "it sent something that is not an answer: a frame claims 2021"),
     ],
 )
 def test_an_end_without_an_answer_is_a_crash(line, text, sandbox):
-    """The cases are exit codes, signals, and data written to the answer channel."""
     told = fault(sandbox, Crashed, f"import os\ndef f():\n    {line}\n")
-    assert (Status.CRASHED, text) == told[:2]
+    assert told[0] is Status.CRASHED
+    assert told[1].startswith(text)
 
 
 STARVED = """
@@ -243,9 +213,8 @@ with plain_box(sys.argv[3]) as sandbox:
 @pytest.fixture
 def memory_group():
     """A control group with a memory limit: its process list, its limit and its usage."""
-    own = dict(
-        line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text().splitlines()
-    )
+    lines = Path("/proc/self/cgroup").read_text().splitlines()
+    own = dict(line.split(":", 2)[1:] for line in lines)
     old, new = "/sys/fs/cgroup/memory" + own.get("memory", ""), "/sys/fs/cgroup" + own.get("", "")
     for parent, limit, used in [
         (old, "memory.limit_in_bytes", "memory.usage_in_bytes"),
@@ -266,7 +235,7 @@ def memory_group():
 def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(
     memory_group, root, level
 ):
-    """Who waits for such a kill on a small machine, and then tries to end alike, cannot."""
+    """The machine has less memory than a test may use, and no test can imitate such a kill."""
     processes, *files = map(str, memory_group)
     enter = ["sh", "-c", f'echo $$ > {processes} && exec "$@"', "sh"]
     command = [*enter, sys.executable, "-c", STARVED, *files, level]

@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,10 +130,7 @@ def _tensor(rng: random.Random) -> torch.Tensor:
     data = torch.frombuffer(bytearray(rng.randbytes(1024)), dtype=torch.uint8)
     if dtype is torch.bool:
         data = data % 2
-    count = 1
-    for n in shape:
-        count *= n
-    return data.view(dtype)[:count].reshape(shape)
+    return data.view(dtype)[: math.prod(shape)].reshape(shape)
 
 
 def _view(rng: random.Random) -> torch.Tensor:
@@ -140,9 +138,8 @@ def _view(rng: random.Random) -> torch.Tensor:
     large = torch.empty(rng.choice([2, 10**6]), 10**6, device="meta")
     # torch prints all entries of a tensor whose dimensions are 6 or less.
     shown = rng.choice([[24]] * 20 + [[2**10], [2**18], [6] * 7])
-    return rng.choice(
-        [base.view(4, 6).T, base[5:17:3], base.view(4, 6)[4:, 3:], base[:1].expand(shown), large]
-    )
+    table = base.view(4, 6)
+    return rng.choice([table.T, base[5:17:3], table[4:, 3:], base[:1].expand(shown), large])
 
 
 def _array(rng: random.Random) -> Any:
@@ -287,9 +284,9 @@ def look(value: Any, other: Any, seen: "Looks") -> None:
             reply_checks.value_of(reply, 1, LIMITS, None)
     seen.end(StudentFault, lambda: reply_checks.check(_probe, value))
     for wanted in KINDS[:-1]:
-        seen.end(expect.Mismatch, lambda wanted=wanted: expect.kind(value, wanted, of="f"))
+        seen.end(expect.Mismatch, partial(expect.kind, value, wanted, of="f"))
     for expected in PLAIN:
-        seen.end(expect.Mismatch, lambda e=expected: expect.value(value, e, of="f"))
+        seen.end(expect.Mismatch, partial(expect.value, value, expected, of="f"))
     for expected in (other, value):
         compare(value, expected, seen)
         difference(value, expected)
@@ -312,13 +309,11 @@ def compare(value: Any, expected: Any, seen: "Looks") -> None:
     for wanted in (expected, torch.ones(2, 3), torch.zeros(4, dtype=torch.int64)):
         if isinstance(wanted, torch.Tensor):
             for options in ({}, {"atol": 1e-6, "rtol": 1e-5}):
-                seen.end(
-                    expect.Mismatch,
-                    lambda w=wanted, o=options: expect.tensor(value, w, of="f", **o),
-                )
+                check = partial(expect.tensor, value, wanted, of="f", **options)
+                seen.end(expect.Mismatch, check)
     for wanted in (expected, np.ones(3)):
         if isinstance(wanted, np.ndarray):
-            seen.end(expect.Mismatch, lambda w=wanted: expect.array(value, w, of="f", atol=1e-6))
+            seen.end(expect.Mismatch, partial(expect.array, value, wanted, of="f", atol=1e-6))
 
 
 class Looks:

@@ -243,7 +243,6 @@ class Broken(Mapping):
     """A mapping that cannot be read."""
 
     def __iter__(self):
-        """Yield one key."""
         yield "a"
 
     __getitem__ = __len__ = lambda self, *key: 1 / 0
@@ -253,11 +252,9 @@ class Endless(Broken):
     """A mapping without a last key."""
 
     def __iter__(self):
-        """Yield all numbers."""
         return itertools.count()
 
     def __getitem__(self, key):
-        """Return the key."""
         return key
 
 
@@ -373,7 +370,6 @@ def test_a_value_that_is_no_plain_data_crosses_as_the_name_of_its_type(value, na
     ("value", "kind"), NO_PLAIN_DATA + RELATED, ids=[n[:30] for _, n in NO_PLAIN_DATA + RELATED]
 )
 def test_what_a_test_sends_is_plain_already_or_refused(value, kind):
-    """The message has the place and the type."""
     where = re.escape("[1]['args'][0]")
     with pytest.raises(ProtocolError, match=rf"^{where} is {re.escape(kind)}$"):
         protocol.encode([0, {"args": (value,)}], strict=True)
@@ -473,7 +469,6 @@ def test_a_body_is_aligned_after_a_head_of_any_length(pair, spaces):
 
 
 def test_frames_follow_one_another(pair):
-    """send and receive work with an empty and with a full body."""
     ours, theirs = pair
     for value in ["a", b"body", ["c", (1,)]]:
         protocol.send(theirs, value)
@@ -503,7 +498,6 @@ def test_a_frame_of_many_buffers_is_written_piece_by_piece(pair):
 
 @pytest.mark.parametrize("length", [0, 1, 11, 12, 20, 28])
 def test_a_frame_that_ends_early_is_no_frame(pair, length):
-    """The other side closes after any number of bytes of the header, the head or the body."""
     ours, theirs = pair
     data = b"".join(bytes(part) for part in protocol.encode(b"xyz"))
     assert 29 < len(data)
@@ -640,10 +634,8 @@ def test_what_is_no_size_or_place_is_refused_wherever_it_is(kind, right, places)
 
 def test_storages_may_overlap_but_never_grow():
     """A second claim about the same place cannot reach further than the first."""
-    first, inside, beyond = (
-        {"tensor": [F, 0, 2]},
-        *({"view": [F, 0, 0, 16, n, 1]} for n in (2, 4)),
-    )
+    first = {"tensor": [F, 0, 2]}
+    inside, beyond = ({"view": [F, 0, 0, 16, n, 1]} for n in (2, 4))
     assert [(2,), (2,)] == [x.shape for x in decoded({"list": [first, inside]}, bytes(16))]
     refused({"list": [first, beyond]}, bytes(16))
 
@@ -657,7 +649,6 @@ NO_HEADS = [
 
 @pytest.mark.parametrize("head", NO_HEADS, ids=lambda head: f"{head[:24]!r}… {len(head)}")
 def test_a_head_that_is_no_frame_is_refused(head):
-    """Cases are bad JSON, a wrong outline, integers of thousands of digits, and endless nesting."""
     with pytest.raises(ProtocolError, match=r"^not a frame: \w+$"):
         protocol.decode(head, memoryview(bytearray()))
 

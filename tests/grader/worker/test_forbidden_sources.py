@@ -54,12 +54,11 @@ def test_a_guarded_source_is_read_in_no_way(way, sandbox):
     """Any other file is read in each of these ways, so that honest code may use them."""
     source = READS.format(way)
     forbidden = ["torch.nn.functional.linear", "torch.nn.Linear"]
-    assert b"class" in answer(sandbox, source, "/site/torch/nn/modules/linear.py")
-    guarded = answer(sandbox, source, "/site/torch/nn/modules/linear.py", forbidden=forbidden)
+    folder = "/site/torch/nn/modules"
+    assert b"class" in answer(sandbox, source, f"{folder}/linear.py")
+    guarded = answer(sandbox, source, f"{folder}/linear.py", forbidden=forbidden)
     assert guarded == b"" if "linecache" in way else guarded == b"denied"
-    assert b"class" in answer(
-        sandbox, source, "/site/torch/nn/modules/activation.py", forbidden=forbidden
-    )
+    assert b"class" in answer(sandbox, source, f"{folder}/activation.py", forbidden=forbidden)
 
 
 LOADS = """
@@ -86,10 +85,8 @@ def test_modules_in_c_that_tell_python_nothing_cannot_be_loaded(name, way, sandb
     """They open files, run Python or start programs that no audit hook hears of."""
     if name in ("readline", "_testcapi"):
         assert answer(sandbox, LOADS, name, way)
-    with (
-        session(sandbox, LOADS, forbidden=["torch.nn.Linear"]) as made,
-        pytest.raises(Raised, match="may not be loaded in this problem") as caught,
-    ):
+    forbidding = session(sandbox, LOADS, forbidden=["torch.nn.Linear"])
+    with forbidding as made, pytest.raises(Raised, match="may not be loaded in this") as caught:
         ask(made, name, way)
     assert "ImportError" in caught.value.kinds
 
@@ -105,12 +102,9 @@ def test_every_module_in_c_that_opens_files_itself_is_listed():
     """Their files name what they call. Two contain the word "open" and call no such function."""
     calls = re.compile(rb"\0(?:fopen|open|openat|execv|PyRun_\w+|Py_NewInterpreter\w*)(?:64)?\0")
     folder = Path(sysconfig.get_path("stdlib"), "lib-dynload")
-    found = {
-        path.name.partition(".")[0]
-        for path in folder.glob("*.so")
-        if calls.search(path.read_bytes())
-    }
-    assert found <= {*forbidden_sources.UNHEARD, "_zoneinfo", "pyexpat"}
+    found = [path for path in folder.glob("*.so") if calls.search(path.read_bytes())]
+    known = {*forbidden_sources.UNHEARD, "_zoneinfo", "pyexpat"}
+    assert {path.name.partition(".")[0] for path in found} <= known
 
 
 def test_functions_in_c_are_no_way_to_a_guarded_source(sandbox):

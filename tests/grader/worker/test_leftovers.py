@@ -158,7 +158,7 @@ LEFT = [
 
 @pytest.mark.parametrize("leave", KEPT + LEFT)
 def test_what_a_test_leaves_ends_its_process(sandbox, leave):
-    """Nothing of the student's modules or of the process has changed where two tests share one."""
+    """Two tests share one only if nothing of the student's modules or of it has changed."""
     is_shared = leave in KEPT
     with session(sandbox, leftovers(leave)) as made:
         made.begin_test(0)

@@ -128,10 +128,8 @@ def test_whatever_a_test_leaves_is_removed_by_the_same_zygote(way, sandbox):
     """Links, pipes and daemons; closed folders, long paths, thousands of files, odd names."""
     before = sandbox.host_pid
     seconds = 1.5 if way == "hangs" else 120.0
-    with (
-        session(sandbox, RESISTS, wall_seconds=seconds) as made,
-        suppress(Crashed, TimedOut),  # the first with too many files
-    ):
+    limited = session(sandbox, RESISTS, wall_seconds=seconds)
+    with limited as made, suppress(Crashed, TimedOut):  # the first with too many files
         ask(made, function=way)
     assert (["submission"], 2) == answer(sandbox, LOOK)
     assert before == sandbox.host_pid

@@ -127,11 +127,8 @@ def test_of_the_project_only_what_a_student_needs_can_be_seen(sandbox):
             return sorted(found)
     """
     root = visible_files.GRADER.parent
-    grader = [
-        f"/runtime/{path.relative_to(root)}"
-        for room in ("worker", "wire")
-        for path in (root / "grader" / room).glob("*.py")
-    ]
+    parts = [p for room in ("worker", "wire") for p in (root / "grader" / room).glob("*.py")]
+    grader = [f"/runtime/{path.relative_to(root)}" for path in parts]
     probes = [f"/course/{path.relative_to(root)}" for path in (root / "tests/probes").rglob("*.py")]
     names = "student student_programs forbidden_in_source gpu_stand_in loaded_libraries"
     tools = [f"/course/kit/{name}.py" for name in ("__init__", *names.split())]
@@ -161,9 +158,8 @@ def test_no_path_of_the_graders_shows(sandbox):
             return [*sys.path, *found, *sys.argv]
     """
     allowed = ("/python", "/site", "/course", "/tmp", "/usr", "/runtime")
-    assert [] == [
-        p for p in answer(sandbox, source) if p and p.startswith("/") and not p.startswith(allowed)
-    ]
+    paths = [path for path in answer(sandbox, source) if path.startswith("/")]
+    assert [] == [path for path in paths if not path.startswith(allowed)]
 
 
 SCRIPT = """
@@ -232,14 +228,10 @@ def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
                 time.sleep(0.05)
     """
     with plain_box("bubblewrap", scratch_bytes=8 * MIB) as old:
-        assert (1, 0, True, 2, False) == tuple(
-            old.facts[name]
-            for name in ("pid", "capabilities", "no_new_privileges", "seccomp", "nests")
-        )
+        assert all(old.facts[name] == FACTS[name][0] for name in FACTS if name != "uid")
         flags = [0x10000000, 0x20000000, 0x00020000]
-        calls = [[MACHINE.calls["unshare"], flag, 0] for flag in flags] + [
-            [MACHINE.calls["clone"], flag | 17, 0, 0, 0, 0] for flag in flags
-        ]
+        calls = [[MACHINE.calls["unshare"], flag, 0] for flag in flags]
+        calls += [[MACHINE.calls["clone"], flag | 17, 0, 0, 0, 0] for flag in flags]
         assert [errno.EPERM] * 6 == answer(old, SYSCALLS, calls)
         expected = (Status.CRASHED, "it wrote more than 64 MiB of files, the limit of a test", None)
         assert expected == fault(old, Crashed, writes)
