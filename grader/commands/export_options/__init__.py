@@ -1,1 +1,1 @@
-"""Options of `grader export`, one per file, which `OPTION` describes. Without its file it is gone."""
+"""Options of `grader export`, one per file: `OPTION` describes it. Without its file it is gone."""
