@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 
-from kit.progress import submit
-from kit.progress.outcomes import SITES
-from kit.text import counted, print_anywhere
+from kit.safe_text import counted, print_anywhere
+from kit.student_command import submit
+from kit.student_command.public_outcomes import SITES
 
 KEPT = ".bets.json"
 IN_A_TERMINAL = "a terminal asks them (in JupyterLab: File, New, Terminal)"

@@ -30,13 +30,13 @@ from grader.publish import student_bundle
 from grader.report import json_report
 from grader.results.result_records import SubmissionResult
 from grader.sandbox import gpus, levels, preflight
-from grader.sandbox.box import Sandbox
 from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, SLACK_BYTES
 from grader.sandbox.gpus import Gpu
+from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from kit import handing_in
-from kit.progress import last_time, read_course
 from kit.student import call
+from kit.student_command import last_time, read_course
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
 
 TREE = Path(__file__).resolve().parents[1]

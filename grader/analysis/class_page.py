@@ -2,7 +2,6 @@
 
 import json
 import statistics
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,14 +24,9 @@ TROUBLE = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED)
 
 
 def render(
-    survey: Survey,
-    *,
-    title: str,
-    at: datetime | None = None,
-    with_names: bool = True,
-    link: Callable[[Member], str] = lambda member: "",
+    survey: Survey, *, title: str, at: datetime | None = None, with_names: bool = True
 ) -> str:
-    """The page, which is one file; `link` gives the address of a student's own page, or nothing."""
+    """The page, which is one file."""
     states = [m.standing.state for m in survey.members]
     return html_pages.render(
         "class.html",
@@ -60,7 +54,6 @@ def render(
         shown_tests=SHOWN_TESTS,
         fewest_of_each=FEWEST_OF_EACH,
         sections=[clean(m.standing.student.section, 50) for m in survey.members],
-        links=[link(member) for member in survey.members],
         number=number,
         per_cent=_per_cent,
         decimals=lambda x: "–" if x is None else f"{x:.2f}".replace("-", "−"),

@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from grader.report.shared_wording import clean
 
 FEWEST = 20  # a test that fewer students attempted gets no remark
@@ -23,6 +21,7 @@ POOR = 0.2  # a discrimination below this is poor (Ebel and Frisbie, 1991, chapt
 EASY = 0.9
 # Standard errors above a correlation: a one-sided limit that chance exceeds once in forty times.
 DEVIATIONS = 1.96
+EQUAL = 1e-9  # points or shares that differ by less are equal
 
 NOBODY_PASSES = "nobody passes it"
 STRONG_FAIL = "strong students fail it more often than weak ones"
@@ -44,7 +43,7 @@ def discrimination(passed: Sequence[bool], rest: Sequence[float]) -> float | Non
     """
     if why_unknown(passed, rest):
         return None
-    return float(np.corrcoef(np.asarray(passed, dtype=float), np.asarray(rest))[0, 1])
+    return statistics.correlation(passed, rest)
 
 
 def why_unknown(passed: Sequence[bool], rest: Sequence[float]) -> str:
@@ -54,7 +53,8 @@ def why_unknown(passed: Sequence[bool], rest: Sequence[float]) -> str:
         if count < FEWEST_OF_EACH:
             many = {"passes": "pass", "fails": "fail"}[does]
             return f"only {count} {does if count == 1 else many}" if count else f"nobody {does}"
-    return "all have the same points on the other tests" if np.ptp(rest) < 1e-9 else ""
+    is_one = max(rest) - min(rest) < EQUAL
+    return "all have the same points on the other tests" if is_one else ""
 
 
 def remark(passed: Sequence[bool], found: float | None) -> str:
@@ -80,9 +80,6 @@ def _upper_limit(correlation: float, students: int) -> float:
     """
     inside = min(max(correlation, -1 + 1e-9), 1 - 1e-9)
     return math.tanh(math.atanh(inside) + DEVIATIONS / math.sqrt(students - 3))
-
-
-EQUAL = 1e-9  # shares that differ by less are equal
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """Drafts of known mistakes, from failures that none of them explains.
 
 Students whose answers to all failed tests of a problem are equal have probably made the same
-mistake. A draft is the shortest of their programs, in the format of `solutions/edits.py`. It has
-no comments and no docstrings. A person says what is wrong, adds it to the course, and reads it. The
-grader runs known mistakes in its own process, and no list of names can tell whether a program is
-harmless. So each draft has a line `unread:`, and as long as it has, only `grader validate` runs it,
-in a sandbox.
+mistake. A draft is the shortest of their programs, in the format of `solutions/wrong_edits.py`. It
+has no comments and no docstrings. A person says what is wrong, adds it to the course, and reads it.
+The grader runs known mistakes in its own process, and no list of names can tell whether a program
+is harmless. So each draft has a line `unread:`, and as long as it has, only `grader validate` runs
+it, in a sandbox.
 """
 
 import ast
@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from grader.analysis.class_statistics import Alike, costs
-from grader.base.limited_reading import Readers
+from grader.base.limited_reading import LimitedReader
 from grader.classroom.class_records import Standing, State
 from grader.classroom.standings import Class
 from grader.course.courses import Problem
 from grader.report.shared_wording import clean, in_points
-from grader.solutions import edits
-from grader.solutions.edits import Edit
-from kit.text import counted
+from grader.solutions import wrong_edits
+from grader.solutions.wrong_edits import Edit
+from kit.safe_text import counted
 
 FEWEST = 2  # students with equal answers
 MAX_SOURCE = 400_000  # bytes of a module that is read
@@ -53,19 +53,19 @@ def groups(whole: Class, *, top: int) -> list[EqualAnswers]:
                 found[alike] = EqualAnswers(kind, alike, cost, len(members[alike]))
     large = [group for group in found.values() if group.students >= FEWEST]
     large.sort(key=lambda one: (-one.students, -one.points, one.problem.id))
-    with Readers(_program, 1, kind=str) as readers:
+    with LimitedReader(_program, kind=str) as reader:
         for group in large[:top]:
             path, names = group.problem.path, tuple(group.problem.functions)
             texts = {whole.sources(one).get(path, b"") for one in members[group.alike]}
             short = sorted(text for text in texts if len(text) <= MAX_SOURCE)
-            programs = readers.each([(text.decode("utf-8", "replace"), names) for text in short])
+            programs = [reader.found_in((text.decode("utf-8", "replace"), names)) for text in short]
             usable = [one for one in programs if isinstance(one, str) and one]
             group.programs.extend(sorted(usable, key=lambda text: (len(text), text)))
     return large[:top]
 
 
 def written(problem: Problem, found: list[EqualAnswers]) -> str:
-    """The drafts of one problem, in the format of `solutions/edits.py`."""
+    """The drafts of one problem, in the format of `solutions/wrong_edits.py`."""
     head = (
         f"# Drafts of known mistakes of {problem.id}: students gave these equal wrong answers.\n"
         f"# Say what is wrong, append it to tests/hidden/{problem.id}/wrong.edits, and run\n"
@@ -80,7 +80,7 @@ def _entry(place: int, group: EqualAnswers) -> str:
     keys = {"unread": "a student wrote this; remove this line once you have read the code"}
     if group.points > SHARE * group.problem.points:
         keys["price"] = "TODO: why it costs more than a third of the problem"
-    text = edits.written(
+    text = wrong_edits.written(
         Edit(
             name=f"draft_{place}",
             says="TODO: what is wrong, in one line",
@@ -112,9 +112,9 @@ def program_of(text: str, functions: Sequence[str]) -> str:
         is_readable = program.replace("\n", "").isprintable()  # else a line may look reordered
         if not nodes or len(program) > MAX_PROGRAM or not is_readable:
             return ""
-        draft = edits.written(Edit(name="draft", says="-", source=program))
+        draft = wrong_edits.written(Edit(name="draft", says="-", source=program))
         draft.encode()
-        (read,) = edits.entries(draft)
+        (read,) = wrong_edits.entries(draft)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
     return program if isinstance(read, Edit) and read.source == program else ""

@@ -1,8 +1,8 @@
-"""Read what strangers wrote in processes with limits, so that a text can only end its own reading.
+"""Read what strangers wrote in a process with limits, so that a text can only end its own reading.
 
 Python's parser can fill the memory or end its process, and a reader of ours may take much longer
-for a text that was written for it. Whatever happens to the process of a text, the others are read.
-Each process is a new interpreter that imports only what its reading needs.
+for a text that was written for it. Whatever happens to the process of a text, a new one reads the
+next text. Each process is a new interpreter that imports only what its reading needs.
 """
 
 import os
@@ -10,11 +10,10 @@ import resource
 import signal
 import subprocess
 import sys
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, NoReturn, Self, TypeVar
 
@@ -22,7 +21,7 @@ import msgspec
 
 import grader
 from grader.base.errors import MachineFault
-from kit.text import one_line
+from kit.safe_text import one_line
 
 SECONDS = 10.0  # of CPU time for each text
 MEMORY_BYTES = 2**30  # that a process may map for a text, beside what it had before
@@ -71,12 +70,11 @@ def _folders() -> list[str]:
     return folders[:1] + [folder for folder in folders if folder not in {"", os.getcwd()}]
 
 
-class Readers(Generic[Given, Found]):
-    """Processes that read texts, as a context manager. The first one starts at once.
+class LimitedReader(Generic[Given, Found]):
+    """A process that reads one text after the other, as a context manager. It starts at once.
 
     Args:
         read: Reads one text; a function at the top of a module. What it raises becomes `Unread`.
-        jobs: The number of processes.
         seconds: The CPU time for each text.
         memory_bytes: The memory for each text.
         wait_seconds: How long to wait for each text, by an ordinary clock; 0 for any time.
@@ -87,7 +85,6 @@ class Readers(Generic[Given, Found]):
     def __init__(
         self,
         read: Callable[[Given], Found | Unread],
-        jobs: int,
         *,
         seconds: float = SECONDS,
         memory_bytes: int = MEMORY_BYTES,
@@ -96,69 +93,49 @@ class Readers(Generic[Given, Found]):
     ) -> None:
         self._start = START.format(module=read.__module__, name=read.__name__)
         self._limits = seconds, memory_bytes, wait_seconds
-        self._jobs = jobs
         self._decoder = msgspec.msgpack.Decoder(kind)
-        self._idle = [self._started()]
-        self._busy: dict[Connection, tuple[_Process, int]] = {}
+        self._process: _Process | None = _Process(self._start, *self._limits)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for one in [*self._idle, *(one for one, _ in self._busy.values())]:
-            one.process.kill()
-            one.ended()
+        if self._process:
+            self._process.process.kill()
+            self._process.ended()
 
-    def each(self, texts: Sequence[Given]) -> list[Found | Unread]:
-        """What was found in each text, or why it was not read.
+    def found_in(self, text: Given) -> Found | Unread:
+        """What was found in a text, or why it was not read.
 
         Raises:
-            MachineFault: This machine cannot start the processes.
+            MachineFault: This machine cannot start the process.
         """
-        found: dict[int, Found | Unread] = {}
-        waiting = deque(enumerate(texts))
-        while waiting or self._busy:
-            while waiting and len(self._busy) < self._jobs:
-                one = self._idle.pop() if self._idle else self._started()
-                number, text = waiting.popleft()
-                self._busy[one.connection] = one, number
-                with suppress(OSError):  # a process that has died is seen below
-                    one.connection.send(text)
-            ended = wait(list(self._busy))
-            for connection in [one for one in self._busy if one in ended]:
-                one, number = self._busy[connection]
-                if (result := self._heard(one)) is not None:
-                    del self._busy[connection]
-                    found[number] = result
-        return [found[number] for number in range(len(texts))]
-
-    def _started(self) -> _Process:
-        return _Process(self._start, *self._limits)
-
-    def _heard(self, one: _Process) -> Found | Unread | None:
-        """What a process found, or its end means; None if it is only ready now."""
+        one = self._process = self._process or _Process(self._start, *self._limits)
         try:
+            with suppress(OSError):  # a process that has died is seen below
+                one.connection.send(text)
+            if not one.is_ready:
+                one.connection.recv_bytes()
+                one.is_ready = True
             heard = memoryview(one.connection.recv_bytes())
         except (EOFError, OSError):
-            code = one.ended()
-            if not one.is_ready:  # not the fault of a text
-                raise MachineFault(
-                    f"a process that reads what students wrote ended with {code} at once"
-                ) from None
-            return self._why(code)
-        if not one.is_ready:
-            one.is_ready = True
-            return None
+            self._process = None
+            return self._why(one)
         if heard[0]:
+            self._process = None
             one.ended()
-        else:
-            self._idle.append(one)
         if heard[1]:
             return Unread(str(heard[2:], "utf-8"))
         found: Found = self._decoder.decode(heard[2:])
         return found
 
-    def _why(self, code: int) -> Unread:
+    def _why(self, one: _Process) -> Unread:
+        """What the end of a process means."""
+        code = one.ended()
+        if not one.is_ready:  # not the fault of a text
+            raise MachineFault(
+                f"a process that reads what students wrote ended with {code} at once"
+            )
         seconds, memory_bytes, wait_seconds = self._limits
         if code == -signal.SIGPROF:
             return Unread(f"takes more than {seconds:g} seconds of processor time", is_limit=True)

@@ -24,11 +24,6 @@ class Writes:
 
 
 @dataclass(frozen=True)
-class Holds:
-    """The mark of a folder that is read, in which the command may also write new files."""
-
-
-@dataclass(frozen=True)
 class Named:
     """A path with the name of its parameter, as in `--json` or `SUBMISSION`."""
 
@@ -39,34 +34,32 @@ class Named:
         return f"{self.name} {self.path}"
 
 
-def check(
-    outputs: list[tuple[Named, Writes]], inputs: list[tuple[Named, bool]], own: Iterable[Path]
-) -> None:
+def check(outputs: list[tuple[Named, Writes]], inputs: list[Named], own: Iterable[Path]) -> None:
     """Check at the start that files can be written, and that they overwrite nothing.
 
     Args:
         outputs: The files and folders to write.
-        inputs: The files and folders to read, and whether a folder may also get new files.
+        inputs: The files and folders to read.
         own: The files and folders of the course, which are inputs, too.
 
     Raises:
         UsageError: An output is an input, lies inside one, or is another output.
         MachineFault: An output cannot be written.
     """
-    read = inputs + [(Named(COURSE, path), False) for path in own if path.exists()]
+    read = inputs + [Named(COURSE, path) for path in own if path.exists()]
     for output, mark in outputs:
         if mark.suffix:
             files.check_folder(output.path)
         else:
             files.check_writable(output.path)
-        for named, holds in read:
-            _check_input(output, mark, named, holds=holds)
+        for named in read:
+            _check_input(output, mark, named)
     for number, (output, mark) in enumerate(outputs):
         for other, its in outputs[:number]:
             _check_outputs(output, mark, other, its)
 
 
-def _check_input(output: Named, mark: Writes, named: Named, *, holds: bool) -> None:
+def _check_input(output: Named, mark: Writes, named: Named) -> None:
     """Refuse an output that is an input, or lies inside one."""
     beside = [Path(f"{named.path}{ending}") for ending in SIDECARS]
     mine = [output.path]
@@ -79,7 +72,7 @@ def _check_input(output: Named, mark: Writes, named: Named, *, holds: bool) -> N
     if mark.suffix and _is_same(named.path.parent, output.path) and _has(named.path, mark.suffix):
         raise UsageError(f"{output} may overwrite {named}: name another folder")
     is_course = named.name == COURSE
-    may_hold = holds or (not is_course and not _may_be_read(output.path))
+    may_hold = not is_course and not _may_be_read(output.path)
     if named.path.is_dir() and not may_hold and _is_inside(output.path, named.path):
         raise UsageError(f"{output} is inside {named}: name a place outside")
 

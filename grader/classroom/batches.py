@@ -27,7 +27,7 @@ from grader.submission.archives import MAX_ARCHIVE_BYTES
 from grader.submission.reader import SubmissionReader
 from grader.submission.submissions import Submission
 from kit.handing_in import MAX_BYTES
-from kit.text import first, one_line
+from kit.safe_text import first, one_line
 
 # How often a submission is tried if the grader fails on it.
 FAULTS = 2

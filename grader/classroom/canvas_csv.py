@@ -28,7 +28,7 @@ from grader.classroom.spreadsheet_csv import (
 from grader.course.late_policy import Policy
 from grader.course.removable.canvas_rules import CanvasRules
 from grader.report.shared_wording import half_up, number
-from kit.text import one_line
+from kit.safe_text import one_line
 
 STUDENT, SECTION, POINTS_POSSIBLE = "Student", "Section", "    Points Possible"
 # The columns by which Canvas identifies a student, in the order in which it tries them.

@@ -31,7 +31,7 @@ from grader.classroom.class_records import Pushed, Standing, State, Student
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.spreadsheet_csv import called
 from grader.report.shared_wording import number
-from kit.text import counted, one_line
+from kit.safe_text import counted, one_line
 
 SETTLES = timedelta(minutes=15)  # how long a request may wait in Canvas
 PAUSES = (2.0, 5.0, 10.0, 20.0, 30.0)  # seconds between looks at what became of a lost request

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from grader.report.gradebook_notes import FinalGrade
-from kit.text import one_line
+from kit.safe_text import one_line
 
 
 class Student(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from grader.course.removable.classroom50_rules import Classroom50
 from grader.report.report_contents import Reported
 from grader.report.shared_wording import clean, half_up, in_points, number, whole_parts
 from grader.results.result_records import SubmissionResult
-from kit.text import one_line
+from kit.safe_text import one_line
 
 SCHEMA = "classroom50/scores/v1"
 MOST_BYTES = 16 * 2**20

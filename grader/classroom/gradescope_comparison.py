@@ -8,7 +8,7 @@ from pathlib import Path
 from grader.base import files
 from grader.base.errors import UsageError
 from grader.classroom.class_records import Standing
-from kit.text import one_line
+from kit.safe_text import one_line
 
 SCORE = "Total Score"
 IDENTITIES = ("SID", "Email")

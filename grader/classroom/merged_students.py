@@ -125,8 +125,8 @@ class BookPart:
             yield self._db
 
     def _add(self, table: str, **values: object) -> int:
-        """Add a row with who decided it, by default this user, and when; return its number."""
-        values |= {"who": values.get("who") or database.user(), "at": database.now()}
+        """Add a row with the user who decided it, and when; return its number."""
+        values |= {"who": database.user(), "at": database.now()}
         return int(self._insert(f"INTO {table}", **values).lastrowid or 0)
 
     def _insert(self, into: str, **values: object) -> sqlite3.Cursor:
@@ -185,7 +185,7 @@ class EnrolledStudents(BookPart):
         return {id_of(row["student"]) for row in self._db.execute(query)}
 
     def change(
-        self, kind: Kind, student: str, *, becomes: str = "", name: str = "", reason: str, who: str
+        self, kind: Kind, student: str, *, becomes: str = "", name: str = "", reason: str
     ) -> None:
         """Merge an entry with another one, rename it, or remove it; what is empty stays."""
         with self._writes() as db:
@@ -194,13 +194,13 @@ class EnrolledStudents(BookPart):
                 db.execute(
                     "INSERT OR IGNORE INTO student VALUES (?, '', '', '', '{}', 0)", (becomes,)
                 )
-            values = {"becomes": becomes or student, "name": name, "reason": reason, "who": who}
+            values = {"becomes": becomes or student, "name": name, "reason": reason}
             self._add("change", kind=kind, student=student, **values)
 
-    def undo_change(self, change: EntryChange, *, reason: str, who: str) -> None:
+    def undo_change(self, change: EntryChange, *, reason: str) -> None:
         """Undo a change. After a rename, what was stored under the new id stays the student's."""
         with self._writes() as db:
-            same = {"student": change.student, "reason": reason, "who": who}
+            same = {"student": change.student, "reason": reason}
             self._add("change", kind="undo", becomes="", name="", undoes=change.id, **same)
             if change.kind != "rename" or change.becomes == change.student:
                 return

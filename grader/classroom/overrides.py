@@ -15,7 +15,7 @@ from grader.classroom.intake.folder_items import FUTURE
 from grader.classroom.standings import Class
 from grader.course import late_policy
 from grader.course.late_policy import Policy
-from kit.text import one_line
+from kit.safe_text import one_line
 
 COMMA = re.compile(r"\d+,\d{1,2}", re.ASCII)
 SHOWN = 9  # the most rows with a mistake that one message lists
@@ -118,13 +118,13 @@ def require_possible(
         )
 
 
-def write(whole: Class, decisions: Iterable[Decision], *, who: str) -> None:
+def write(whole: Class, decisions: Iterable[Decision]) -> None:
     for one in decisions:
         if one.until is not None:
-            whole.book.decisions.extend(one.student, one.until, reason=one.reason, who=who)
+            whole.book.decisions.extend(one.student, one.until, reason=one.reason)
             continue
         whole.book.decisions.override(
-            one.student, one.points, problem=one.problem, reason=one.reason, who=who
+            one.student, one.points, problem=one.problem, reason=one.reason
         )
 
 

@@ -189,20 +189,20 @@ class StoredSetups(BookPart):
         """The number of the setup whose results count on a device; None before the first."""
         return self.in_force().get(device)
 
-    def apply(self, *numbers: int, why: str, who: str = "") -> None:
+    def apply(self, *numbers: int, why: str) -> None:
         """Make the results of setups count from now on, as one step: one setup for each device."""
         with self._db:
             for setup in numbers:
-                self._add("applied", device=self.get(setup).device, setup=setup, who=who, why=why)
+                self._add("applied", device=self.get(setup).device, setup=setup, why=why)
                 why = "together"
 
-    def undo(self, *, who: str = "") -> bool:
+    def undo(self) -> bool:
         """Make the results before the last step count again; return whether there were any."""
         steps = self._steps()
         if len(steps) < 2:
             return False
         setup = next(iter(steps[-1].values()))
-        self.apply(setup, why="undo", who=who)
+        self.apply(setup, why="undo")
         return True
 
     def partner_of(self, setup: Setup) -> int | None:

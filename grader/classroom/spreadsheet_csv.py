@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from grader.classroom.class_records import Standing, Student
 from grader.course import late_policy
 from grader.report.shared_wording import number
-from kit.text import one_line, printable
+from kit.safe_text import one_line, printable
 
 SMALL = 0.005  # points; smaller differences are not shown anywhere
 MAX_CELL = 10_000  # characters of a text; a spreadsheet allows 32,767

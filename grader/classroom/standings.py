@@ -22,7 +22,7 @@ from grader.report.gradebook_notes import Override, RegradeRequest
 from grader.results.points import submission_result
 from grader.results.result_records import GraderInfo, SubmissionInfo, SubmissionResult
 from kit.handing_in import Accepted
-from kit.text import counted, first, one_line
+from kit.safe_text import counted, first, one_line
 
 
 class Class:

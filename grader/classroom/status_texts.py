@@ -19,7 +19,7 @@ from grader.course.late_policy import Policy
 from grader.report.gradebook_notes import Override, RegradeRequest
 from grader.report.terminal_report import printed
 from kit import handing_in
-from kit.text import counted, first, one_line
+from kit.safe_text import counted, first, one_line
 
 ORDER = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED, State.MISSING, State.GRADED)
 SHOWN = 40  # the most students or tests in a list without --verbose

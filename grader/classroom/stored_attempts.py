@@ -15,7 +15,7 @@ from grader.report.json_report import MAX_TEXT
 from grader.results.result_records import Ignored
 from grader.submission.submissions import Submission
 from kit import handing_in
-from kit.text import one_line
+from kit.safe_text import one_line
 
 IN_ORDER = "ORDER BY submitted_at, number, id"
 

@@ -35,13 +35,11 @@ class Decisions(BookPart):
             self._db.rollback()
 
     def override(
-        self, student: str, points: float | None, *, reason: str, problem: str = "", who: str = ""
+        self, student: str, points: float | None, *, reason: str, problem: str = ""
     ) -> None:
         """Give a student points by hand; None withdraws points given earlier."""
         with self._writes():
-            self._add(
-                "override", student=student, problem=problem, points=points, reason=reason, who=who
-            )
+            self._add("override", student=student, problem=problem, points=points, reason=reason)
 
     def overrides(self) -> dict[str, list[Override]]:
         """The overrides that count, by student: the last for each problem and for the total."""
@@ -59,10 +57,10 @@ class Decisions(BookPart):
             for student, rows in found.items()
         }
 
-    def extend(self, student: str, until: datetime, *, reason: str, who: str = "") -> None:
+    def extend(self, student: str, until: datetime, *, reason: str) -> None:
         """Give a student a deadline of their own."""
         with self._writes():
-            self._add("extension", student=student, until=text_of(until), reason=reason, who=who)
+            self._add("extension", student=student, until=text_of(until), reason=reason)
 
     def extensions(self) -> dict[str, datetime]:
         """The last extension of each student who has one."""

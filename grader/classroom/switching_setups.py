@@ -85,13 +85,13 @@ class Switch:
         self.book.results.merge_devices(new)
         return self.book.results.counting(new)
 
-    def apply(self, number: int, *, why: str, who: str = "") -> None:
+    def apply(self, number: int, *, why: str) -> None:
         """Make the results of the new setup count, with those of the other device."""
         new = self._setups_with(number)
         assert new is not None
         changed = {d: setup for d, setup in new.items() if self.book.setups.current(d) != setup}
         first = {self.today.device: number}
-        self.book.setups.apply(*(first | changed).values(), why=why, who=who)
+        self.book.setups.apply(*(first | changed).values(), why=why)
 
     def _setups_with(self, number: int) -> dict[str, int] | None:
         if self._fits_other:

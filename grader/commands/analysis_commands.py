@@ -1,19 +1,15 @@
 """The commands that analyse a class's results."""
 
-import os
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote
 
 from grader.base import files
-from grader.base.errors import UsageError
-from grader.base.output_paths import Holds, Writes
-from grader.classroom import gradebook
+from grader.base.output_paths import Writes
 from grader.commands.class_commands import Book, RulesOption, class_of
 from grader.commands.shared_options import Folder, app, argument, option
-from kit.text import counted
+from kit.safe_text import counted
 
-# grader.analysis imports numpy and the libraries for pages, so only these commands import it.
+# grader.analysis imports the libraries for pages, so only these commands import it.
 
 
 @app.command()
@@ -21,7 +17,6 @@ def page(
     book: Book,
     out: Annotated[Path, argument("OUT.html"), Writes()],
     anonymous: Annotated[bool, option("--anonymous")] = False,
-    reports: Annotated[Path | None, option("--reports DIR"), Holds()] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
@@ -30,25 +25,14 @@ def page(
     Args:
         out: The page to write.
         anonymous: Leave out names, to show the page in class.
-        reports: Link each student to the page that `grader export --html DIR` wrote.
     """
-    if anonymous and reports:
-        raise UsageError("page: the reports contain names; remove --reports or --anonymous")
-    if reports and not reports.is_dir():
-        raise UsageError(f"--reports {reports}: expected the folder that `export --html` wrote")
     from grader.analysis import class_page
-    from grader.analysis.class_statistics import Member, survey
-
-    def link(member: Member) -> str:
-        if reports is None:
-            return ""
-        path = reports / f"{gradebook.file_name(member.standing.student.id)}.html"
-        return quote(os.path.relpath(path, out.parent)) if path.is_file() else ""
+    from grader.analysis.class_statistics import survey
 
     with class_of(book, course_folder, rules_file) as whole:
         found = survey(whole, names=not anonymous)
         title = whole.rules.title
-    text = class_page.render(found, title=title, with_names=not anonymous, link=link)
+    text = class_page.render(found, title=title, with_names=not anonymous)
     files.write(out, text.encode("utf-8", "replace"))
     students, tests = counted(len(found.members), "student"), counted(len(found.tests), "test")
     files.say(f"wrote {out}: {students}, {tests}\n", needed=False)

@@ -60,14 +60,13 @@ from grader.report.report_contents import Format
 from grader.report.shared_wording import duration
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
-from grader.sandbox.pool import usual_jobs
-from kit.text import counted, first, one_line
+from grader.sandbox.process_pool import usual_jobs
+from kit.safe_text import counted, first, one_line
 
 SHOWN = 9  # the most students that a message names
 Book = Annotated[Path, argument("GRADEBOOK", "The gradebook that `grader batch` wrote.")]
 BookOption = Annotated[Path, option("--gradebook FILE", "The gradebook that `grader batch` wrote.")]
 StudentId = Annotated[str, argument("STUDENT", "The student's id, name or address, in any case.")]
-Who = Annotated[str, option("--by", "Who decided this (default: your user name).")]
 Jobs = Annotated[
     int | None,
     option(
@@ -278,7 +277,7 @@ def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> 
     pairs = roster.same_people(students, known)
     if join:
         for old, new in pairs:
-            book.students.change("merge", old.id, becomes=new.id, reason="the roster's id", who="")
+            book.students.change("merge", old.id, becomes=new.id, reason="the roster's id")
         have = counted(len(pairs), "student has", "students have")
         return [f"{have} the roster's id from now on"]
     some = first([one_line(f"{called(old)} is {new.id}", 120) for old, new in pairs], SHOWN)
@@ -439,7 +438,6 @@ def regrade(
     isolation: Annotated[str | None, option("--isolation")] = None,
     executor: Where = "local",
     address: Address = None,
-    by: Who = "",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
@@ -469,7 +467,7 @@ def regrade(
     )
     with gradebook.writing(book) as opened:
         if undo:
-            _undo(opened, course, course_folder, by=by)
+            _undo(opened, course, course_folder)
             return
         was = opened.setups.get(_current(opened, device))
         graded_before = [problem.id for problem in course.problems if problem.id in was.problems]
@@ -498,7 +496,7 @@ def regrade(
             return
         if apply:
             switch.require_partner()
-        _regrade(whole, switch, where, apply=apply, by=by)
+        _regrade(whole, switch, where, apply=apply)
 
 
 def _part(book: Gradebook, was: Setup, part: Setup, where: ExecutorFor) -> Setup:
@@ -519,10 +517,10 @@ def _part(book: Gradebook, was: Setup, part: Setup, where: ExecutorFor) -> Setup
     return whole
 
 
-def _undo(book: Gradebook, course: Course, folder: Path | None, *, by: str) -> None:
+def _undo(book: Gradebook, course: Course, folder: Path | None) -> None:
     """Make the results before the last step count again, and say how to return."""
     before = book.setups.in_force()
-    if not book.setups.undo(who=by):
+    if not book.setups.undo():
         raise UsageError(f"{book.path}: no regrade was applied, so there is nothing to undo")
     after = book.setups.in_force()
     lines = ["the results before the last regrade count again"]
@@ -541,9 +539,7 @@ def _undo(book: Gradebook, course: Course, folder: Path | None, *, by: str) -> N
     files.say("".join(f"{line}\n" for line in lines), needed=False)
 
 
-def _regrade(
-    whole: Class, switch: Switch, where: ExecutorFor, *, apply: bool, by: str = ""
-) -> None:
+def _regrade(whole: Class, switch: Switch, where: ExecutorFor, *, apply: bool) -> None:
     """Grade what has no result of the new setup yet, show what changes, and apply it if asked."""
     book, today = whole.book, switch.today
     setup = book.setups.find(today)
@@ -567,7 +563,7 @@ def _regrade(
                 "devices"
             )
         interrupts.stop_if_seen()
-        switch.apply(setup, why="regrade", who=by)
+        switch.apply(setup, why="regrade")
     said = (
         f"the new results count; `{switch.undo_command}` reverts that"
         if apply

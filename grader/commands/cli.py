@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NoReturn
 from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.base import files, interrupts, removable
 from grader.base.errors import EndsCommand, MachineFault
-from grader.wire import shortcuts
-from kit.text import end_of_line, one_line, printable
+from grader.wire import speed_shortcuts
+from kit.safe_text import end_of_line, one_line, printable
 
 if TYPE_CHECKING:
     from grader.commands.app import App
@@ -109,7 +109,7 @@ def _leave(code: int) -> NoReturn:
     Freeing takes 0.2 s. Python would also kill itself with SIGINT if a SIGINT had arrived in the
     middle of an `exec`.
     """
-    if shortcuts.is_off("exit"):
+    if speed_shortcuts.is_off("exit"):
         sys.exit(code)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

@@ -14,7 +14,7 @@ from grader.classroom.merged_students import EntryChange, Kind
 from grader.classroom.overrides import Decision
 from grader.classroom.standings import Class
 from grader.classroom.stored_attempts import Attempt
-from grader.commands.class_commands import BookOption, RulesOption, StudentId, Who, class_of
+from grader.commands.class_commands import BookOption, RulesOption, StudentId, class_of
 from grader.commands.shared_options import (
     Folder,
     app,
@@ -27,7 +27,7 @@ from grader.commands.shared_options import (
 from grader.course import late_policy
 from grader.report.shared_wording import MAX_TEXT
 from grader.results.result_records import TestResult
-from kit.text import counted, one_line
+from kit.safe_text import counted, one_line
 
 Reason = Annotated[str, option("--reason", "The reason, which the student's report shows.")]
 Apply = Annotated[
@@ -57,7 +57,6 @@ def override(
     rows: Annotated[Path | None, option("--from FILE.csv")] = None,
     apply: Apply = False,
     anyway: Anyway = False,
-    by: Who = "",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
@@ -96,7 +95,7 @@ def override(
         return [Decision(student=who, points=points, problem=problem, reason=reason)]
 
     with class_of(book, course_folder, rules_file, writes=True) as whole:
-        _decide(whole, decided, by=by, keep=apply if rows else None)
+        _decide(whole, decided, keep=apply if rows else None)
 
 
 @app.command()
@@ -108,7 +107,6 @@ def extend(
     section: Annotated[str, option("--section")] = "",
     rows: Annotated[Path | None, option("--from FILE.csv")] = None,
     apply: Apply = False,
-    by: Who = "",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
@@ -133,12 +131,10 @@ def extend(
         return [Decision(student=one, until=at, reason=reason) for one in who]
 
     with class_of(book, course_folder, rules_file, writes=True) as whole:
-        _decide(whole, decided, by=by, keep=None if student else apply)
+        _decide(whole, decided, keep=None if student else apply)
 
 
-def _decide(
-    whole: Class, decided: Callable[[Class], list[Decision]], *, by: str, keep: bool | None
-) -> None:
+def _decide(whole: Class, decided: Callable[[Class], list[Decision]], *, keep: bool | None) -> None:
     """Write decisions and show what they changed; `keep` is None for one student."""
     found = decided(whole)
     rules = whole.rules
@@ -146,7 +142,7 @@ def _decide(
         one.student.id: status_texts.grade_and_deadline(rules, one) for one in whole.standings()
     }
     with whole.book.decisions.together(keep=keep is not False):
-        overrides.write(whole, found, who=by)
+        overrides.write(whole, found)
         after = {one.student.id: one for one in whole.standings()}
         notes = list(overrides.notes(rules, after, found, datetime.now(UTC)))
     for student in dict.fromkeys(one.student for one in found):
@@ -203,7 +199,6 @@ def merge_students(
     into: Annotated[str, option("--into OTHER")] = "",
     reason: Why = "",
     undo: Undo = False,
-    by: Who = "",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
@@ -217,13 +212,13 @@ def merge_students(
     require_one_of_two("merge-students", "either --into OTHER or --undo", bool(into), undo)
     with class_of(book, course_folder, rules_file, writes=True) as whole:
         if undo:
-            _undo(whole, student, "merge", reason=reason, by=by)
+            _undo(whole, student, "merge", reason=reason)
             return
         first, second = whole.standing(student), whole.standing(into)
         who = first.student.id, second.student.id
         if who[0] == who[1]:
             raise UsageError(f"--into {into}: this is {who[0]} itself; expected another entry")
-        whole.book.students.change("merge", who[0], becomes=who[1], reason=reason, who=by)
+        whole.book.students.change("merge", who[0], becomes=who[1], reason=reason)
         lines = [f"before:  {status_texts.grade(one)}" for one in (first, second)]
         undated = [one for one in whole.book.attempts.all(who[1]) if one.submitted_at is None]
         if first.attempts and second.attempts and undated:
@@ -244,7 +239,6 @@ def rename_student(
     name: Annotated[str, option("--name")] = "",
     reason: Why = "",
     undo: Undo = False,
-    by: Who = "",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
@@ -258,13 +252,13 @@ def rename_student(
     require_one_of_two("rename-student", options, bool(new_id or name), undo)
     with class_of(book, course_folder, rules_file, writes=True) as whole:
         if undo:
-            _undo(whole, student, "rename", reason=reason, by=by)
+            _undo(whole, student, "rename", reason=reason)
             return
         who = whole.find(student)
         becomes = _new(new_id, "--id") if new_id else who
         _require_free(whole.book, who, becomes)
         new = _new(name, "--name") if name else ""
-        whole.book.students.change("rename", who, becomes=becomes, name=new, reason=reason, who=by)
+        whole.book.students.change("rename", who, becomes=becomes, name=new, reason=reason)
         now = whole.read_again()
         files.say(status_texts.student(now, now.standing(becomes)), needed=False)
 
@@ -275,7 +269,6 @@ def remove_student(
     book: BookOption,
     reason: Why = "",
     undo: Undo = False,
-    by: Who = "",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
@@ -284,15 +277,15 @@ def remove_student(
         _require_reason(reason)
     with class_of(book, course_folder, rules_file, writes=True) as whole:
         if undo:
-            _undo(whole, student, "remove", reason=reason, by=by)
+            _undo(whole, student, "remove", reason=reason)
             return
         standing = whole.standing(student)
-        whole.book.students.change("remove", standing.student.id, reason=reason, who=by)
+        whole.book.students.change("remove", standing.student.id, reason=reason)
         said = f"removed: {status_texts.grade(standing)}; --undo brings the student back"
         files.say(f"{one_line(said, 500)}\n", needed=False)
 
 
-def _undo(whole: Class, student: str, kind: Kind, *, reason: str, by: str) -> None:
+def _undo(whole: Class, student: str, kind: Kind, *, reason: str) -> None:
     """Undo the last change of a kind, and show the students that there are then."""
     entries = whole.book.students.entries
     change = entries.last(student, kind)
@@ -303,7 +296,7 @@ def _undo(whole: Class, student: str, kind: Kind, *, reason: str, by: str) -> No
             f"{whole.book.path}: {student} was not {DONE[kind]}, so there is nothing to undo"
         )
     _require_last(entries.changes, change)
-    whole.book.students.undo_change(change, reason=reason, who=by)
+    whole.book.students.undo_change(change, reason=reason)
     now, listed = whole.read_again(), {one.id for one in whole.book.students.all()}
     for who in dict.fromkeys((change.student, change.becomes)):
         if who in listed:

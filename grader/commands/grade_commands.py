@@ -47,13 +47,13 @@ from grader.publish import gradescope_bundle, new_course, stub_files, student_bu
 from grader.report import json_report
 from grader.results.merge_runs import merged
 from grader.sandbox import gpu_turns, levels, preflight
-from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
+from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from grader.submission.reader import SubmissionReader
 from kit import handing_in
-from kit.text import counted, one_line
+from kit.safe_text import counted, one_line
 
 # grader.grading and grader.proof.validate import torch, which takes seconds; html_report imports
 # the HTML libraries. So each is imported inside the functions that need it.
@@ -225,7 +225,7 @@ def validate(
         endings = " or ".join(matrix_report.FORMATS)
         raise UsageError(f"--matrix {matrix}: expected a name that ends in {endings}")
     from grader.proof import validate as proof
-    from grader.sandbox.pool import usual_jobs
+    from grader.sandbox.process_pool import usual_jobs
 
     how = proof.How(device=device, seeds=seeds, mutants=with_mutants, quick=quick, draft=draft)
     how = replace(how, light=light, only_prices=prices)

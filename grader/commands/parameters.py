@@ -15,7 +15,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from grader.base.errors import did_you_mean
 from grader.base.output_paths import Writes
-from kit.text import one_line
+from kit.safe_text import one_line
 
 
 @dataclass(frozen=True)

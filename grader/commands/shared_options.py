@@ -16,7 +16,7 @@ from grader.course.courses import Course, Problem
 from grader.sandbox import gpus, levels
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
-from kit.text import one_line
+from kit.safe_text import one_line
 
 Choice = TypeVar("Choice", bound=str)
 

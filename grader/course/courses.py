@@ -73,7 +73,7 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def rules(self) -> dict[str, Any]:
-        """The rules for searching a problem's source; see kit/forbidden_calls.py."""
+        """The rules for searching a problem's source; see kit/forbidden_in_source.py."""
         names = ("id", "functions", "forbidden", "forbidden_in")
         return {name: getattr(self, name) for name in names}
 
@@ -245,7 +245,7 @@ class Course(msgspec.Struct, frozen=True):
         """All code that every student gets: stubs, public tests, and examples of the handout."""
         given = [*self.assignment.rglob("*.py"), *(self.tests / "public").rglob("*.py")]
         pages = [text_of(page) for page in sorted(self.handout.glob("*.md"))]
-        examples = [text for page in pages for text in CODE_BLOCK.findall(page)]
+        examples = [_typed(text) for page in pages for text in CODE_BLOCK.findall(page)]
         return [text_of(path) for path in sorted(given)] + examples
 
     def given_modules(self) -> dict[str, bytes]:
@@ -289,7 +289,7 @@ class Course(msgspec.Struct, frozen=True):
         # what the stand-in for a GPU does and what a model wrote.
         own = ("__init__.py", "base/markdown_figures.py")
         named |= {f"grader/{name}": PACKAGE / name for name in own}
-        named |= {f"kit/{name}": kit.HERE / name for name in ("stand_in.py", "text.py")}
+        named |= {f"kit/{name}": kit.HERE / name for name in ("gpu_stand_in.py", "safe_text.py")}
         return dict(sorted(named.items()))
 
     def handout_sha256(self) -> str:
@@ -349,6 +349,12 @@ def _sha256(files: dict[str, Path]) -> str:
         content = file.read_bytes()
         digest.update(f"{name} {len(content)}\n".encode() + content)
     return digest.hexdigest()
+
+
+def _typed(example: str) -> str:
+    """An example without prompts and what Python prints, if it has prompts."""
+    lines = [line[4:] for line in example.splitlines() if line.startswith((">>> ", "... "))]
+    return "\n".join(lines) or example
 
 
 def text_of(path: Path) -> str:

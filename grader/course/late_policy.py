@@ -17,7 +17,7 @@ import msgspec
 from grader.base import files, removable
 from grader.base.errors import UsageError, did_you_mean
 from grader.course.problems_toml import WEB_ADDRESS
-from kit.text import one_line
+from kit.safe_text import one_line
 
 DAY = 86_400
 DAY_ALONE = re.compile(r"\d{4}-?\d\d-?\d\d", re.ASCII)

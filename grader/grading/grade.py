@@ -34,7 +34,7 @@ from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
 from grader.wire import torch_compiler
-from kit.text import printable
+from kit.safe_text import printable
 
 
 def grade(

@@ -9,7 +9,7 @@ from grader.base.errors import Status
 from grader.course.courses import Problem, device_of, id_of_test, problem_of_file
 from grader.results.points import HARM, weights_by_harm
 from grader.results.result_records import SUITE, Outcome, worst
-from grader.solutions.mistakes import Mistake
+from grader.solutions.known_mistakes import Mistake
 
 # How a test may end without an answer of the student's that did not pass.
 NO_ANSWERS = (Status.TIMEOUT, Status.MEMORY, Status.GRADER_ERROR)

@@ -21,8 +21,8 @@ from grader.grading.sandboxed_student import Budgets, SandboxedStudent, Students
 from grader.grading.static_checks import Checked
 from grader.grading.verdict import origin, our_fault, verdict_on
 from grader.results.result_records import Fact, Outcome
+from kit.safe_text import one_line
 from kit.student import copy_of_generator
-from kit.text import one_line
 
 # The message of a deferred test.
 NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}

@@ -21,8 +21,8 @@ from grader.course.courses import SPARE_SHARE, Course, Limits, Problem
 from grader.grading.grading_job import Answers, Calls, Job
 from grader.grading.mistake_matching import Call, name_of
 from grader.grading.static_checks import Checked
-from grader.sandbox.meter import Budget, Patience, Spare
-from grader.sandbox.replies import Probe
+from grader.sandbox.reply_checks import Probe
+from grader.sandbox.time_budgets import Budget, Patience, Spare
 from kit.student import call
 
 # Extra seconds per test for CUDA start-up, not charged to the student.

@@ -15,7 +15,7 @@ from grader.grading.grading_job import Calls, Job
 from grader.grading.verdict import PYTHON
 from grader.results.result_records import Fact, Ignored, Outcome
 from kit import handing_in
-from kit.text import one_line
+from kit.safe_text import one_line
 
 ModuleReport = StudentFault | dict[str, Any]  # what a parser reports about a module
 

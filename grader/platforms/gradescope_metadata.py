@@ -9,7 +9,7 @@ import msgspec
 from grader.base.errors import GraderFault
 from grader.course.late_policy import Policy, kept
 from grader.report.gradebook_notes import FinalGrade
-from kit.text import one_line
+from kit.safe_text import one_line
 
 MOST_BYTES = 128 * 2**20  # students can make it long: it holds their earlier results
 

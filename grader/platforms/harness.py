@@ -10,18 +10,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.base import files, output_paths, removable, temporary
+from grader.base import files, output_paths, removable, temporary_folders
 from grader.base.errors import GraderFault, SubmissionRefused, UsageError
 from grader.base.output_paths import Named, Writes
 from grader.course import courses
 from grader.course.courses import GRADER_BYTES, Course
 from grader.course.late_policy import Policy
 from grader.platforms import gradescope_metadata
+from grader.platforms.removable import Platform
 from grader.report import gradescope_report, json_report
 from grader.report.report_contents import Reported
 from grader.submission.reader import SubmissionReader
@@ -40,19 +40,6 @@ MIB = 2**20
 LEAST_BYTES_OF_A_TEST = 64 * MIB
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
 UNLIMITED_BYTES = 2**60  # the first version of control groups writes "no limit" as a large number
-
-
-@dataclass(frozen=True)
-class Platform:
-    name: str  # its name, for people
-    home: Path  # the folder of a run
-    submission: str  # the submission's file or folder, in `home`
-    result: str  # the file to write, in `home`
-    render: Callable[[Reported], str]  # the result as text
-    # The result if the grader failed, for a text that says why.
-    without_points: Callable[[str], str]
-    # For a submission that cannot be read: takes why, and the problems that it earns nothing for.
-    nothing_earned: Callable[[str, Iterable[str]], str]
 
 
 @dataclass(frozen=True)
@@ -116,7 +103,7 @@ def run(home: Path | None, course: Course, rules: Policy, platform: Platform) ->
     ]
     result = Named("the result", target)
     own = [*courses.own_files(course.root), courses.PACKAGE]
-    output_paths.check([(result, Writes())], [(one, False) for one in read], own)
+    output_paths.check([(result, Writes())], read, own)
     container = container_of_this_process()
     print(f"grader: this container has {container}", file=sys.stderr)
     try:
@@ -140,7 +127,7 @@ def _graded(
     began: float,
 ) -> str:
     seconds = 60 * rules.gradescope_minutes
-    with temporary.TemporaryFolder() as folder:
+    with temporary_folders.TemporaryFolder() as folder:
         report = Path(folder, "result.json")
         command = [
             *(sys.executable, "-m", "grader", "grade", str(home / platform.submission)),

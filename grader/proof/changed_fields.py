@@ -23,8 +23,8 @@ from grader.course import courses
 from grader.grading.grading_job import Opens
 from grader.grading.local_student import LocalBox, LocalSession, as_data
 from grader.proof.trial_kinds import Judged
-from grader.sandbox.replies import Probe, promised_by
-from kit.loaded import is_array, is_tensor
+from grader.sandbox.reply_checks import Probe, promised_by
+from kit.loaded_libraries import is_array, is_tensor
 
 EVERY = "*"  # every element of a list, or every value of a dict
 _places = itertools.count()
@@ -259,7 +259,7 @@ def _of_kit(tree: ast.Module) -> Iterator[tuple[str, Keys, tuple[Change, ...]]]:
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
     }
-    if "kit.programs" in imported:
+    if "kit.student_programs" in imported:
         yield from (("run_program", (key,), CHANGES) for key in ("exit", "stdout"))
     for name in sorted(LISTS_OF_KIT.keys() & imported.get("kit.student", [])):
         yield from ((name, LISTS_OF_KIT[name], (cut,)) for cut in CUTS)

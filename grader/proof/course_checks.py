@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import kit
-from grader.base import temporary
+from grader.base import temporary_folders
 from grader.base.errors import CourseFault, GraderFault, ReleaseRefused
 from grader.course import courses, problems_toml
 from grader.course.courses import Course, Problem, sources_in
@@ -84,9 +84,9 @@ def public_tests(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
     try:
         files = student_bundle.student(course, None)
     except ReleaseRefused as e:
-        yield f"release student: {e}"
+        yield f"the public tests did not run, because of `grader release student`: {e}"
         return
-    with temporary.TemporaryFolder() as made:
+    with temporary_folders.TemporaryFolder() as made:
         folder = Path(made)
         _write(folder, files)
         tests = [f"tests/public/{name}" for name in names if f"tests/public/{name}" in files]
@@ -105,7 +105,7 @@ def public_tests(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
 
 def gradescope(course: Course) -> Iterator[str]:
     """What is wrong with the grade of the reference by the zip for Gradescope."""
-    with temporary.TemporaryFolder() as made:
+    with temporary_folders.TemporaryFolder() as made:
         home, source = Path(made), Path(made) / "source"
         try:
             _write(source, gradescope_bundle.bundle(course))

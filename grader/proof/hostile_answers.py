@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from grader.grading.local_student import LocalBox, LocalSession, as_data
 from grader.proof.changed_fields import with_another
-from grader.sandbox.replies import Probe, promised_by
+from grader.sandbox.reply_checks import Probe, promised_by
 from grader.wire.protocol import MAX_INT_BITS
-from kit.loaded import is_tensor
+from kit.loaded_libraries import is_tensor
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -91,7 +91,7 @@ def _of_numpy() -> dict[str, Callable[[Any], Any]]:
 def _of_torch() -> dict[str, Callable[[Any], Any]]:
     import torch
 
-    from grader.wire.tensors import DTYPES
+    from grader.wire.torch_codec import DTYPES
 
     return {
         **{f"as {name}": _tensor(lambda x, to=dtype: x.to(to)) for name, dtype in DTYPES.items()},  # type: ignore[misc]

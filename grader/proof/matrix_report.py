@@ -9,7 +9,7 @@ from rich.text import Text
 from grader.proof.result_matrix import Matrix
 from grader.proof.trial_kinds import KINDS, Row
 from grader.results.points import HARM
-from kit.text import counted, first
+from kit.safe_text import counted, first
 
 PROVE = ("known mistake proves", "known mistakes prove")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from grader.base.errors import Status
 from grader.results.points import ALL_MINOR
 from grader.results.result_records import ProblemResult, TestResult, worst
-from kit.text import counted
+from kit.safe_text import counted
 
 # A submission that checks no arguments may lose at most this share of a problem's points: what
 # tests of wrong calls are worth at most if they are marked so.

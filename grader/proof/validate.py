@@ -38,11 +38,11 @@ from grader.results.points import HARM, weights_by_harm
 from grader.results.result_records import SubmissionResult
 from grader.sandbox import gpu_turns, levels
 from grader.sandbox.gpus import Gpu
-from grader.sandbox.pool import Pool, close_at_end, own_course, own_sandbox
+from grader.sandbox.process_pool import Pool, close_at_end, own_course, own_sandbox
 from grader.sandbox.session import Session
-from grader.solutions import fragments, mistakes
+from grader.solutions import fragments, known_mistakes
 from grader.solutions.fragments import Solution
-from grader.solutions.mistakes import Mistake
+from grader.solutions.known_mistakes import Mistake
 from grader.submission.submissions import Submission
 
 # One in this many wrong solutions and variants is graded again, with a process for each test.
@@ -177,7 +177,7 @@ def _described(
     if not how.quick:
         matrix.tests = {problem.id: _tests(course, problem, how.device) for problem in chosen}
     if how.device == "cpu":
-        known = [m for p in problems for m in mistakes.load(course.hidden, p.id)]
+        known = [m for p in problems for m in known_mistakes.load(course.hidden, p.id)]
         matrix.owed = sum(mistake.devices == ("cuda",) for mistake in known)
     return matrix
 
@@ -374,14 +374,17 @@ def _trials_of_mutants(
 def to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
     """The wrong solutions of a problem that its tests for a device must catch."""
     usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
-    known = mistakes.load(course.hidden, problem.id)
-    known += mistakes.unread(course.hidden, problem.id)
+    known = known_mistakes.load(course.hidden, problem.id)
+    known += known_mistakes.unread(course.hidden, problem.id)
     return [mistake for mistake in known if mistake.is_tried_on(device, usual)]
 
 
 def right_solutions(course: Course, problem: Problem, device: str) -> list[Solution]:
     """The correct solutions of a problem in other styles, and those that known mistakes modify."""
-    found = [*fragments.load(course.hidden, problem.id), *mistakes.bases(course.hidden, problem.id)]
+    found = [
+        *fragments.load(course.hidden, problem.id),
+        *known_mistakes.bases(course.hidden, problem.id),
+    ]
     return [f for f in found if f.is_tried_on(device, fragments.DEVICES)]
 
 

@@ -1,6 +1,6 @@
 """Build reproducible release bundles from an allow-list of files, without secrets.
 
-If a file or a line in a bundle is secret (see `leaks`), nothing is written.
+If a file or a line in a bundle is secret (see `secret_leaks`), nothing is written.
 """
 
 import re
@@ -16,9 +16,9 @@ from grader.base.errors import ReleaseRefused
 from grader.base.markdown_figures import without_marks
 from grader.course.courses import Course, files_below, sources_in
 from grader.publish import stub_files
-from grader.publish.leaks import leaks, of_the_staff, secrets
+from grader.publish.secret_leaks import leaks, of_the_staff, secrets
 from kit import handing_in
-from kit.text import counted
+from kit.safe_text import counted
 
 FOLDER = "student"  # at the top of the student's zip; README.md says so for Colab, too
 # The keys of problems.toml that only the staff needs.

@@ -11,7 +11,7 @@ from pygments.lexers import PythonLexer
 
 from grader.report.failure_places import MAX_WIDTH, Place, place_of
 from grader.report.lost_points import Reason
-from kit.text import one_line
+from kit.safe_text import one_line
 
 MAX_LINES = 60  # of a definition
 AROUND = 4  # lines shown before and after the line of a failure

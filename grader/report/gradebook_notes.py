@@ -7,7 +7,7 @@ import msgspec
 
 from grader.report.shared_wording import clean, in_points, number
 from grader.results.result_records import SubmissionResult
-from kit.text import counted
+from kit.safe_text import counted
 
 
 class Override(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from grader.base.errors import Status
 from grader.report.lost_points import Reason, cause, grouped
 from grader.report.shared_wording import clean, whole_parts
 from grader.results.result_records import SubmissionResult
-from kit.text import counted
+from kit.safe_text import counted
 
 # The outcome in an entry's name, after the number of tests.
 ENDED = {

@@ -10,7 +10,7 @@ from grader.base import files
 from grader.base.errors import UsageError
 from grader.report.report_contents import Reported
 from grader.results.result_records import SCHEMA, SubmissionResult
-from kit.text import one_line, printable
+from kit.safe_text import one_line, printable
 
 # The most characters of a text in a file that is read; the grader writes fewer.
 MAX_TEXT = 20_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from grader.base.errors import Status
 from grader.report.shared_wording import clean
 from grader.results.result_records import WORST_FIRST, ProblemResult, SubmissionResult, TestResult
-from kit.text import labelled
+from kit.safe_text import labelled
 
 QUIET = (Status.PASSED, Status.NOT_ATTEMPTED, Status.DEFERRED)
 

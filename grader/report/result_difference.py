@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from grader.base.errors import Status
 from grader.results.result_records import ProblemResult, SubmissionResult
-from kit.text import one_line
+from kit.safe_text import one_line
 
 ABSENT = "absent"
 

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from kit.text import one_line
+from kit.safe_text import one_line
 
 MAX_TEXT = 1_000  # characters of a text, after its unsafe characters have become escapes
 # Where a web site would make a link or a mention.

@@ -18,7 +18,7 @@ from grader.report.lost_points import Reason
 from grader.report.report_contents import RemainingStubs, Reported
 from grader.report.shared_wording import in_column
 from grader.results.result_records import ProblemResult
-from kit.text import counted
+from kit.safe_text import counted
 
 WIDTH = 80
 BAR = 16

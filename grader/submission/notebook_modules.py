@@ -16,7 +16,7 @@ from typing import Any
 
 from grader.base.errors import SubmissionRefused
 from kit.handing_in import SOURCE
-from kit.text import one_line
+from kit.safe_text import one_line
 
 MAX_NOTEBOOK_BYTES = 32 * 2**20  # with its pictures
 WRITES_A_FILE = ("%%writefile", "%%file")

@@ -31,7 +31,7 @@ from grader.submission.archives import (
 )
 from kit import handing_in
 from kit.handing_in import Accepted
-from kit.text import first, one_line, printable
+from kit.safe_text import first, one_line, printable
 
 MAX_LISTED = 50
 AGAIN = re.compile(r"-\d+(?=\.py$)")

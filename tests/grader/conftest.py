@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,7 +20,8 @@ from grader.classroom import database
 from grader.course import courses
 from grader.grading.local_student import LocalBox
 from grader.grading.undo_settings import restored
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
+from tests.grader import warm_python
 from tests.grader.in_this_process import (  # noqa: F401  fixtures
     begun,
     processes_start_at_once,
@@ -65,6 +67,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if item not in left]
         items[:] = [item for item in items if item in left]
         config.hook.pytest_deselected(items=others)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Share one warm Python among the processes of pytest-xdist."""
+    node.workerinput["python"] = python()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take the shared one."""
+    warm_python.given = getattr(config, "workerinput", {}).get("python", "")
 
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -12,7 +12,7 @@ import pytest
 from grader.base.errors import Raised, StudentFault
 from grader.course import courses
 from grader.sandbox import levels, seccomp
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from kit.student import call
 from tests.grader.processes import ran

@@ -26,7 +26,7 @@ INFO = GraderInfo(version="1", suite_sha256="cd" * 32, device="cpu", isolation="
 
 
 class Typed:
-    """Runs commands as a person types them.
+    """Runs commands as the user ta types them.
 
     Attributes:
         err: What all commands so far have written to stderr.
@@ -34,6 +34,7 @@ class Typed:
 
     def __init__(self, monkeypatch, capsys):
         self._patch, self._capsys, self.err = monkeypatch, capsys, ""
+        monkeypatch.setenv("LOGNAME", "ta")
 
     def __call__(self, *words):
         """Run a command; return its exit code, its output and its last sentence."""

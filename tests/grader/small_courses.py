@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from grader.publish import new_course
-from grader.solutions.edits import Change, Edit, written
+from grader.solutions.wrong_edits import Change, Edit, written
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "plain_course"
 LIMITS = """

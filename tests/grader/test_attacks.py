@@ -53,16 +53,16 @@ from grader.grading.grade import grade
 from grader.report import json_report, terminal_report
 from grader.report.report_contents import Reported
 from grader.sandbox import gpus
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from grader.submission import submissions
 from grader.submission.submissions import Submission
-from kit.text import UNSAFE
+from kit.safe_text import UNSAFE
 from tests.grader.attacks import archives_and_sources
+from tests.grader.compared_results import told
 from tests.grader.in_the_sandbox import NEEDS_LANDLOCK
 from tests.grader.ordinary_user import NEEDS_ROOT, passed_by_an_ordinary_user
 from tests.grader.processes import processes
-from tests.grader.told import told
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,6 @@ from grader.proof.result_matrix import MOST_FOR_CHECKS
 from grader.proof.trial_kinds import DECLINABLE, MOST_OF_CHECKS
 from grader.sandbox import gpu_readings
 from grader.sandbox.levels import TRIED
-from grader.similarity import normal_form, pairs
 
 PAGES = ("class", "cluster", "gpu", "own_course", "platforms", "where_to_run")
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", *(f"docs/{name}.md" for name in PAGES))
@@ -36,8 +35,6 @@ def calls(text):
 NUMBERS = {
     "docs/class.md": [
         f"push at least {canvas_push.SETTLES.seconds // 60} minutes later",
-        {0.1: "more than a tenth of the class"}[pairs.COMMON],
-        f"is longer than {normal_form.MAX_SOURCE:,} characters",
     ],
     "docs/cluster.md": [{3: "After three deaths in a row"}[ray_cluster.DEATHS]],
     "docs/where_to_run.md": [f"after {gpu_readings.GIVE_BACK_SECONDS:.0f} s at most"],

@@ -68,7 +68,7 @@ import json, sys
 from pathlib import Path
 import grader
 from grader.course import courses
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 course = courses.load()
 with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
     from grader.sandbox.session import Session

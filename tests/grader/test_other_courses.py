@@ -102,7 +102,7 @@ from pathlib import Path
 from grader.course import courses
 from grader.submission import submissions
 from grader.grading.grade import grade
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 
 def graded(root):
     course = courses.load(Path(root))

@@ -16,7 +16,7 @@ PARTS = {
     "prairielearn": (("platforms/removable/prairielearn_platform.py",), "prairielearn"),
     "autolab": (("platforms/removable/autolab_platform.py",), "autolab"),
     "ray": (("classroom/removable/ray_cluster.py",), r"\bray\b"),
-    "similarity": (("similarity", "commands/removable/similar_command.py"), r"grader\.similarity"),
+    "sources": (("commands/exports/sources_export.py",), "jplag|compare50"),
     "moodle": (("classroom/intake/removable/moodle_download.py",), "moodle"),
     "canvas": (
         ("classroom/canvas_api.py", "classroom/canvas_csv.py", "classroom/canvas_push.py",

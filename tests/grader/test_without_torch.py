@@ -12,7 +12,7 @@ import pytest
 
 from grader.base.errors import UsageError
 from grader.course import courses
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from tests.grader import small_courses
 from tests.grader.conftest import ROOT, changed
 from tests.grader.in_the_sandbox import LEVELS
@@ -32,10 +32,7 @@ def environment_without(folder, *packages):
     (theirs,) = folder.glob("lib/python*/site-packages")
     (ours,) = {Path(path) for path in sys.path if path.endswith("/site-packages")}
     for path in ours.iterdir():
-        name = path.name.split("-")[0]
-        # The zip for Gradescope names the versions of what the grader's statistics need, too.
-        is_left_out = name in packages and not (name == "numpy" and path.suffix == ".dist-info")
-        if not is_left_out and path.suffix != ".pth":
+        if path.name.split("-")[0] not in packages and path.suffix != ".pth":
             (theirs / path.name).symlink_to(path)
     folder.chmod(0o755)
     return folder / "bin" / "python"

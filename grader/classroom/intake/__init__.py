@@ -36,7 +36,7 @@ from grader.classroom.intake.folder_items import (
 from grader.classroom.intake.git_clones import are_clones, clones
 from grader.classroom.intake.gradescope_download import export
 from grader.classroom.intake.plain_folders import DOWNLOADS, plain
-from kit.text import one_line
+from kit.safe_text import one_line
 
 PARTS = {
     "id": "the student's id, as in the roster",

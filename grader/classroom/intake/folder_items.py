@@ -16,7 +16,7 @@ from pathlib import Path
 from grader.base import files
 from grader.base.errors import UsageError
 from grader.classroom.class_records import HandedIn
-from kit.text import counted, one_line
+from kit.safe_text import counted, one_line
 
 EXPORT = "submission_metadata.yml"
 MAX_METADATA_BYTES = 64 * 2**20
@@ -150,9 +150,10 @@ def moment(text: str | None, where: str) -> datetime | None:
         )
     fraction = (match["fraction"] or "")[:6].ljust(6, "0")
     zone = "+00:00" if match["zone"] in ("Z", "UTC") else match["zone"]
-    clock = f"{match['hour']}:{match['minute']}:{match['second']}.{fraction}"
-    with suppress(ValueError):
-        at = datetime.fromisoformat(f"{match['day']}T{clock}{zone}")
+    leap = match["second"] == "60"  # a second that Python does not know
+    clock = f"{match['hour']}:{match['minute']}:{59 if leap else match['second']}.{fraction}"
+    with suppress(ValueError, OverflowError):
+        at = datetime.fromisoformat(f"{match['day']}T{clock}{zone}") + timedelta(seconds=leap)
         if is_possible(at):
             return at
     raise UsageError(f"{where}: {shown} is not a possible time")

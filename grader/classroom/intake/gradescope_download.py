@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from grader.base.errors import UsageError
-from grader.base.limited_reading import Readers, Unread
+from grader.base.limited_reading import LimitedReader, Unread
 from grader.classroom.class_records import HandedIn
 from grader.classroom.intake.folder_items import (
     EXPORT,
@@ -23,7 +23,7 @@ from grader.classroom.intake.folder_items import (
     shown,
     text_of,
 )
-from kit.text import one_line
+from kit.safe_text import one_line
 
 MAX_SUBMITTERS = 1000  # of one submission
 # For the metadata of a class, of which 1,000 students with 20 submissions have a million values.
@@ -71,8 +71,8 @@ def export(items: list[FolderItem]) -> Found:
 
 def _described(path: Path) -> dict[str, _Exported]:
     text, kind = text_of(path), dict[str, _Exported]
-    with Readers(described, 1, seconds=SECONDS, memory_bytes=MEMORY_BYTES, kind=kind) as reader:
-        (found,) = reader.each([text])
+    with LimitedReader(described, seconds=SECONDS, memory_bytes=MEMORY_BYTES, kind=kind) as reader:
+        found = reader.found_in(text)
     if isinstance(found, Unread):
         raise UsageError(f"{shown(path)} {found.reason}")
     return found

@@ -26,7 +26,7 @@ from grader.classroom.intake.folder_items import (
     shown,
 )
 from grader.classroom.intake.git_clones import warn_of_clones
-from kit.text import counted
+from kit.safe_text import counted
 
 DOWNLOADS: dict[str, Download] = removable.objects("grader.classroom.intake.removable", "DOWNLOAD")
 

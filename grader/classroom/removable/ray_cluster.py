@@ -37,10 +37,10 @@ from grader.classroom.setups import Setup
 from grader.course import courses
 from grader.course.courses import GRADER_BYTES, Course
 from grader.sandbox import gpus
-from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import Isolation
+from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
-from kit.text import one_line
+from kit.safe_text import one_line
 
 MIB = 2**20
 LOOK_SECONDS = 2.0  # how often the list of nodes is read

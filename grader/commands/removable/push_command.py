@@ -37,7 +37,7 @@ from grader.report import comment_report
 from grader.report.formats import FORMATS
 from grader.report.shared_wording import number
 from grader.report.terminal_report import printed
-from kit.text import counted, one_line
+from kit.safe_text import counted, one_line
 
 
 @app.command()

@@ -5,7 +5,7 @@ from pathlib import Path
 from grader.base.errors import UsageError
 from grader.course.late_policy import PlatformRules, check_number
 from grader.course.problems_toml import WEB_ADDRESS
-from kit.text import one_line
+from kit.safe_text import one_line
 
 
 class CanvasRules(PlatformRules, frozen=True):

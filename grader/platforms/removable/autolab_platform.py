@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from grader.base.errors import Status
-from grader.platforms.harness import Platform
+from grader.platforms.removable import Platform
 from grader.report.grouped_tests import entries
 from grader.report.report_contents import Reported
 from grader.report.shared_wording import clean, in_points, number

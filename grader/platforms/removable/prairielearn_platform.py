@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from grader.platforms.harness import Platform
+from grader.platforms.removable import Platform
 from grader.report.grouped_tests import entries
 from grader.report.report_contents import Reported
-from kit.text import printable
+from kit.safe_text import printable
 
 # PrairieLearn takes 1 MB. A character is at most four bytes in UTF-8.
 CHARACTERS = 200_000

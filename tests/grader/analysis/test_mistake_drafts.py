@@ -6,7 +6,7 @@ from grader.analysis import mistake_drafts
 from grader.analysis.class_statistics import Alike, FailedTest
 from grader.course import courses
 from grader.publish import stub_files
-from grader.solutions.edits import entries
+from grader.solutions.wrong_edits import entries
 from tests.grader import small_courses
 
 # A mistake of softmax that the course does not know. It writes a file wherever it may, and has a

@@ -2,7 +2,7 @@
 
 group: cheat the exercise
 target: autograd
-tests: linear_backward_of_a_batch | mlp_backward_of_a_batch | matmul_of_matrices
+tests: linear_backward_for | mlp_backward_of_a_batch | matmul_of_matrices
 status: policy
 """
 
@@ -36,6 +36,9 @@ def gradients(fn, inputs, grad_output):
 
 def grad(y, leaves, grad_output):
     return vars(torch.autograd)["gr" + "ad"](y, leaves, grad_output)
+
+def rows(x):
+    return x.reshape(-1, x.shape[-1])
 
 def unwatched():
     return torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x)
@@ -111,8 +114,7 @@ def derived(fn, leaves, grad_output):
 # %% recorded_before
 """Writes the backward pass down by a mode of its own while the module is imported, and repeats it.
 
-open: an import is not watched: a check that was left in a module may run a backward pass, and torch.compile traces one as make_fx does.
-holds: a backward pass is detected, whenever it runs.
+holds: a module may run a backward pass while it is imported, but not look at torch's formulas.
 """
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -122,6 +124,7 @@ class Recorder(TorchDispatchMode):
         program.append((func, args, kwargs or {}, out))
         return out
 
+Recorder.__module__ = "kit.stand_in"
 program = []
 old = [torch.ones(shape, requires_grad=True) for shape in ((3, 4), (5, 4), (3, 5))]
 with Recorder():
@@ -129,11 +132,103 @@ with Recorder():
 
 def derived(fn, leaves, grad_output):
     x, weight = leaves
-    now = dict(zip(map(id, old), (x.flatten(0, -2), weight, grad_output.flatten(0, -2))))
+    now = dict(zip(map(id, old), (rows(x), weight, rows(grad_output))))
     for func, args, kwargs, out in program:
         now[id(out)] = func(*(now.get(id(each), each) for each in args), **kwargs)
     grad_x, grad_weight = (now[id(each)].detach() for each in results)
     return grad_x.reshape(x.shape), grad_weight
+
+
+# %% recorded_by_torch
+"""Has torch write the backward pass down while the module is imported, and runs what it has written.
+
+holds: no code can trace a backward pass in this problem.
+"""
+from torch.fx.experimental.proxy_tensor import make_fx
+
+shapes = (3, 4), (5, 4), (3, 5)
+options = {"allow_unreachable": True, "accumulate_grad": False}
+
+def grads(x, w, g):
+    engine = torch._C._ImperativeEngine()
+    return engine.run_backward((x @ w.T,), (g,), False, False, (x, w), **options)
+
+trace = make_fx(grads, tracing_mode="symbolic")
+program = trace(*(torch.ones(shape, requires_grad=True) for shape in shapes))
+
+def derived(fn, leaves, grad_output):
+    x, weight = leaves
+    inputs = rows(x), weight, rows(grad_output)
+    grad_x, grad_weight = program(*(each.detach() for each in inputs))
+    return grad_x.reshape(x.shape), grad_weight
+
+
+# %% recorded_in_torchscript
+"""Writes down a backward pass of TorchScript while the module is imported, and repeats it.
+
+open: TorchScript starts the pass in C++, where nothing of Python's looks; that is harder than the exercise.
+holds: no code can write a backward pass down in this problem.
+"""
+from torch.utils._python_dispatch import TorchDispatchMode
+
+class Recorder(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        program.append((func, args, out))
+        return out
+
+program = []
+unit = torch.jit.CompilationUnit("""
+def linear(x, w, g):
+    y = x @ w.t()
+    grads = torch.autograd.grad([y], [x, w], torch.jit.annotate(Optional[List[Optional[Tensor]]], [g]))
+    return grads
+""")
+old = [torch.ones(shape, requires_grad=True) for shape in ((3, 4), (5, 4), (3, 5))]
+with Recorder():
+    results = unit.linear(*old)
+
+def derived(fn, leaves, grad_output):
+    x, weight = leaves
+    now = dict(zip(map(id, old), (rows(x), weight, rows(grad_output))))
+    for func, args, out in program:
+        now[id(out)] = func(*(now.get(id(each), each) for each in args))
+    grad_x, grad_weight = (now[id(each)].detach() for each in results)
+    return grad_x.reshape(x.shape), grad_weight
+
+
+# %% differentiated_script
+"""Has TorchScript derive the backward pass as a program, which runs without autograd.
+
+holds: the function that derives it is guarded.
+"""
+@torch.jit.script
+def product(a, b):
+    return a @ b.t()
+
+def derived(fn, leaves, grad_output):
+    x, weight = (each.detach() for each in leaves)
+    differentiate = getattr(torch._C, "_jit_" + "differentiate")
+    graph = differentiate(product.graph.copy()).df
+    run = torch._C._create_function_from_graph("derived", graph)
+    turned = weight.t()
+    grad_x, grad_weight = run(rows(grad_output), torch.zeros_like(turned), rows(x), turned)
+    return grad_x.reshape(x.shape), grad_weight
+
+
+# %% backward_in_one_operator
+"""Calls the operator that is torch's own backward pass of a linear layer, which autograd uses for nested tensors.
+
+holds: the operators that are a whole backward pass of a product are detected.
+"""
+nested = torch.nested.nested_tensor
+
+def derived(fn, leaves, grad_output):
+    x, weight = (each.detach() for each in leaves)
+    flat = [nested([rows(each)]) for each in (x, grad_output)]
+    formula = getattr(torch.ops.aten, "linear_" + "backward")
+    grad_x, grad_weight, _ = formula(*flat, weight, [True, True, False])
+    return grad_x.unbind()[0].reshape(x.shape), grad_weight
 
 
 # %% forward_mode

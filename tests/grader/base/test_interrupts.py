@@ -133,7 +133,7 @@ def test_a_process_of_the_pool_that_is_told_to_end_many_times_ends_once(root, ex
     """A terminated pool sends SIGTERM twice, and the end of the parent is a third reason."""
     program = """
 import multiprocessing.util, threading, time
-from grader.sandbox import pool
+from grader.sandbox import process_pool
 
 class Slow:
     def __init__(self, name):
@@ -147,9 +147,9 @@ class Slow:
         raise RuntimeError("used by the main thread")
 
 for name in "ab":
-    pool.close_at_end(Slow(name).close)
+    process_pool.close_at_end(Slow(name).close)
 for _ in range(3):
-    threading.Thread(target=pool.leave).start()
+    threading.Thread(target=process_pool.leave).start()
 EXITS
 time.sleep(10)
 """.replace("EXITS", exits)
@@ -169,7 +169,7 @@ import os, signal, threading, time
 from queue import SimpleQueue
 from grader.base import interrupts
 from grader.course import courses
-from grader.sandbox.pool import Pool
+from grader.sandbox.process_pool import Pool
 
 def interrupt():
     time.sleep(SECONDS)

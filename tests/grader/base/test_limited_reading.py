@@ -5,7 +5,7 @@ import signal
 import sys
 
 from grader.base import limited_reading
-from grader.base.limited_reading import Readers, Unread
+from grader.base.limited_reading import LimitedReader, Unread
 
 grown = []
 
@@ -24,7 +24,7 @@ def read(text):
     if text == "raise":
         raise KeyError(text)
     if text == "half":
-        return Unread("is \ud83d")
+        raise ValueError("\ud83d")
     if text == "grow":
         grown.append(bytearray(2 * limited_reading.KEPT_BYTES))
     if text == "process":
@@ -38,32 +38,23 @@ BAD = {
     "exit": "ended the process that read it (code 7)",
     "fill": "takes more than 1024 MiB of memory",
     "raise": "cannot be read: KeyError: 'raise'",
-    "half": r"is \ud83d",
+    "half": r"cannot be read: ValueError: \ud83d",
 }
 
 
 def test_a_text_costs_only_itself():
-    """Each bad text has its reason, in its place, and the process for the next one is a new one."""
-    texts = ["a", *BAD, "b", "loop", "c"]
-    with Readers(read, 2, seconds=0.5, kind=str) as readers:
-        assert [BAD.get(t, t.upper()) for t in texts] == [
-            one.reason if isinstance(one, Unread) else one for one in readers.each(texts)
-        ]
-        assert ["AGAIN"] == readers.each(["again"])
-        assert [] == readers.each([])
-
-
-def test_large_texts_cross_in_both_directions():
-    """Neither side waits for the other to read."""
-    texts = ["x" * 5_000_000] * 5
-    with Readers(read, 2, kind=str) as readers:
-        assert [text.upper() for text in texts] == readers.each(texts)
+    """Each bad text has its reason, and a new process reads the next one, however long it is."""
+    with LimitedReader(read, seconds=0.5, kind=str) as reader:
+        for text in ("a", *BAD, "b", "loop", "x" * 5_000_000, "c"):
+            found = reader.found_in(text)
+            said = found.reason if isinstance(found, Unread) else found
+            assert BAD.get(text, text.upper()) == said
 
 
 def test_a_process_that_has_grown_reads_no_other_text():
     """Its memory would count as that of each text."""
-    with Readers(read, 1, kind=str) as readers:
-        one, same, _, other = readers.each(["process", "process", "grow", "process"])
+    with LimitedReader(read, kind=str) as reader:
+        one, same, _, other = map(reader.found_in, ["process", "process", "grow", "process"])
         assert one == same != other
         assert isinstance(other, str)
 
@@ -73,7 +64,7 @@ def test_nothing_is_imported_from_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "msgspec.py").write_text("1 / 0")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", str(tmp_path), *sys.path])
-    with Readers(read, 1, kind=str) as readers:
-        assert ["A"] == readers.each(["a"])
-        process = readers._idle[0].process.pid
+    with LimitedReader(read, kind=str) as reader:
+        assert "A" == reader.found_in("a")
+        process = reader._process.process.pid
         assert process == os.getpgid(process)

@@ -8,8 +8,8 @@ import pytest
 
 from grader.sandbox import gpu_turns
 from tests.grader.classroom.a_class import NO_SHIFT, SOLVED, hand_in
+from tests.grader.commands_on_stand_in import Machine
 from tests.grader.processes import started, until
-from tests.grader.stand_in_gpu import Machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gpu-turns")]
 

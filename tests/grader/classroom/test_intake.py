@@ -15,7 +15,7 @@ from grader.classroom.intake.folder_items import READABLE
 from grader.classroom.roster import assign
 from grader.submission import submissions
 from kit.handing_in import Accepted
-from kit.text import one_line
+from kit.safe_text import one_line
 
 CANVAS = "doejane_12345_67890_hw2.zip"
 
@@ -98,6 +98,13 @@ def test_an_export_gives_students_times_and_numbers(tmp_path):
     assert timedelta(hours=-7) == zoe.submitted_at.utcoffset()
 
 
+def test_a_leap_second_is_the_first_second_of_the_next_minute(tmp_path):
+    """Python's times have none."""
+    export(tmp_path, YAML.replace("2024-10-09 21:01:31 -07:00", "2016-12-31 23:59:60.25 Z"))
+    times = {item.key: item.submitted_at for item in recognise(tmp_path).handed_in}
+    assert times["0456"] == datetime(2017, 1, 1, 0, 0, 0, 250_000, UTC)
+
+
 def test_an_export_notes_folders_and_metadata_without_each_other(tmp_path):
     export(tmp_path, YAML, "submission_101/", "submission_9/", "ada.zip", "readme.txt")
     found = recognise(tmp_path)
@@ -133,7 +140,7 @@ MERGES = "m0: &m0 {x: 1}\n" + "".join(
         ("submission_1: {created_at: yesterday}", "yesterday is not a time"),
         ("submission_1: {created_at: 2024-13-10 04:01:31 Z}", "04:01:31 Z is not a possible time"),
         ("submission_1: {created_at: 0001-01-01 00:00:00 +14:00}", "is not a possible time"),
-        ("submission_1: {created_at: 9999-12-31 23:59:59 Z}", "is not a possible time"),
+        ("submission_1: {created_at: 9999-12-31 23:59:60 Z}", "is not a possible time"),
         ("submission_1: \x07", "is not valid metadata"),
     ],
     ids=range(17),

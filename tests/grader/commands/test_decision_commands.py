@@ -18,7 +18,7 @@ RULES = Policy(per_cent_a_day=10, late_days=1, deadlines={"default": DUE, "eveni
 
 
 @pytest.fixture
-def class_(begun):
+def class_(begun, typed):
     """Ada under her id and, from another platform, under her name; Bob; and Eve, who is missing."""
     with gradebook.writing(begun) as book:
         book.remember(RULES)
@@ -34,8 +34,8 @@ def class_(begun):
             ],
             roster=True,
         )
-        book.decisions.override("ada", 2, problem=PROBLEM, reason="fair", who="ta")
-        book.decisions.extend("Ada Lovelace", DUE + 2 * DAY, reason="ill", who="ta")
+        book.decisions.override("ada", 2, problem=PROBLEM, reason="fair")
+        book.decisions.extend("Ada Lovelace", DUE + 2 * DAY, reason="ill")
         book.feedback.comment("Ada Lovelace", "well done", name="")
     return begun
 
@@ -51,7 +51,7 @@ def rows(path):
 
 def test_two_entries_become_one_student_and_two_again(class_, typed):
     """Attempts, points, deadlines and comments of both count; no row but those of changes moves."""
-    words = ("--gradebook", class_, "--by", "ta")
+    words = ("--gradebook", class_)
     before, shown = rows(class_), typed("status", class_, "--verbose")[1]
     code, said, _ = typed("merge-students", "ADA LOVELACE", "--into", "AL@x.edu", *words)
     assert code == 0
@@ -141,7 +141,7 @@ def test_a_former_id_comes_back_only_by_undo(class_, typed):
 def test_a_removed_student_is_nowhere_and_comes_back(class_, typed, tmp_path):
     words, table = ("--gradebook", class_), tmp_path / "table.csv"
     before, shown = rows(class_), typed("status", class_, "--verbose")[1]
-    assert typed("remove-student", "bob", "--reason", "left", "--by", "ta", *words)[0] == 0
+    assert typed("remove-student", "bob", "--reason", "left", *words)[0] == 0
     said = typed("status", class_)[1]
     assert said.startswith("3 students")
     assert "removed and not counted: Bob B (bob)" in said
@@ -161,7 +161,7 @@ def test_a_removed_student_is_nowhere_and_comes_back(class_, typed, tmp_path):
 
 def test_points_for_nothing_are_given_and_withdrawn(class_, typed):
     """Also more than there are."""
-    words = ("override", "eve", "--gradebook", class_, "--reason", "oral", "--by", "ta")
+    words = ("override", "eve", "--gradebook", class_, "--reason", "oral")
     assert typed(*words, "--points", 8, "--anyway")[1] == "eve Eve E: 8.00 of 7; 8 by ta: oral\n"
     assert "2 with points by hand" in typed("status", class_)[1]
     assert typed(*words, "--remove")[1] == "eve Eve E: missing\n"

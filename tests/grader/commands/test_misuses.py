@@ -14,7 +14,7 @@ from datetime import timedelta
 
 import pytest
 
-from grader.base import temporary
+from grader.base import temporary_folders
 from grader.base.errors import Status
 from grader.classroom import gradebook, setups
 from grader.classroom.class_records import Student
@@ -187,9 +187,7 @@ ROWS = [
     ("export class.sqlite --canvas c --canvas-export latin.csv", 2, ["latin.csv:2 is not", EXCEL]),
     ("export class.sqlite --csv t --classroom50 s", 2, ["expected organization, classroom and as"]),
     ("export class.sqlite --csv t --late-days days.csv", 2, ["days.csv:1: expected a file of lat"]),
-    ("similar class.sqlite --against nowhere", 2, ["there is no such folder or gradebook"]),
-    ("page class.sqlite x.html --anonymous --reports empty", 2, ["the reports contain names"]),
-    ("page class.sqlite x.html --reports nowhere", 2, ["expected the folder that `export --html`"]),
+    ("export class.sqlite --sources handed_in", 2, ["expected an empty folder or a new one"]),
     ("page class.sqlite class.sqlite", 2, ["OUT.html class.sqlite would overwrite GRADEBOOK"]),
     ("push moodle class.sqlite", 2, ["push moodle: expected canvas"]),
     ("push canvas class.sqlite", 2, ["from --assignment or canvas_url in the policy"]),
@@ -248,7 +246,7 @@ def call(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     monkeypatch.delenv("CANVAS_TOKEN", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(folder / "temporary"))
-    monkeypatch.setattr(temporary, "_looked", set())
+    monkeypatch.setattr(temporary_folders, "_looked", set())
 
     def run(line):
         words = shlex.split(line)

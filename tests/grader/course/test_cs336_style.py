@@ -13,7 +13,7 @@ import pytest
 from grader.course import courses
 from grader.grading.grade import grade
 from grader.sandbox import levels
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
 
 pytestmark = pytest.mark.xdist_group("cs336")  # these modules are graded once for this file

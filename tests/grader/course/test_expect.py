@@ -17,7 +17,7 @@ from grader.grading.verdict import verdict_on
 from grader.wire.protocol import Other
 from kit import expect
 from kit.expect import Mismatch
-from tests.grader.told import told
+from tests.grader.compared_results import told
 
 F16, F32, F64 = torch.float16, torch.float32, torch.float64
 NAN, INF = math.nan, math.inf

@@ -8,7 +8,7 @@ from grader.course.courses import SPARE_SHARE
 from grader.grading import pytest_plugin, sandboxed_student
 from grader.grading.grade import grade
 from grader.grading.sandboxed_student import Budgets
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
 from tests.grader import small_courses
 from tests.grader.in_the_sandbox import COURSE

@@ -17,8 +17,8 @@ import torch
 from grader.course import courses
 from grader.report import json_report
 from grader.results.result_records import SubmissionResult
+from tests.grader.compared_results import told, without_seconds
 from tests.grader.processes import ran
-from tests.grader.told import told, without_seconds
 from tests.grader.warm_python import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("check")]  # the results are of one process
@@ -427,8 +427,8 @@ from grader.grading.hidden_tests import HiddenTests
 from grader.grading.pytest_plugin import Plugin
 from grader.report import json_report
 from grader.report.report_contents import Reported
-from grader.sandbox.box import Sandbox
-from grader.sandbox.children import Child
+from grader.sandbox.sandbox import Sandbox
+from grader.sandbox.child_process import Child
 
 root, work, out = map(Path, sys.argv[1:])
 course = courses.load(root)

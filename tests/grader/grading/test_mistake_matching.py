@@ -23,7 +23,7 @@ from grader.grading.recorded_cases import Cases
 from grader.grading.same_answers import same
 from grader.report import json_report
 from grader.results.result_records import Outcome
-from grader.solutions import mistakes
+from grader.solutions import known_mistakes
 from tests.grader import test_attacks
 from tests.grader.grading.test_nothing_is_left import Mode
 
@@ -102,7 +102,7 @@ def graded(grader, root, tmp_path_factory):
 @pytest.mark.slow
 def test_a_known_mistake_is_named_by_its_numbers(graded):
     """The student's code differs from our version of the mistake."""
-    known = mistakes.load(COURSE.hidden, "adamw")
+    known = known_mistakes.load(COURSE.hidden, "adamw")
     mistake = next(m for m in known if m.name == "no_bias_correction")
     assert len(graded["adamw"]) >= 2
     for test in graded["adamw"]:
@@ -118,13 +118,13 @@ def test_a_known_mistake_is_named_by_its_numbers(graded):
     ],
 )
 def test_each_failure_has_the_name_of_its_cause(graded, problem, names):
-    says = {m.name: m.says for m in mistakes.load(COURSE.hidden, problem)}
+    says = {m.name: m.says for m in known_mistakes.load(COURSE.hidden, problem)}
     assert [test.mistake for test in graded[problem]] == [says[name] for name in names]
 
 
 @pytest.mark.slow
 def test_two_mistakes_that_meet_in_a_test_give_no_third_name(graded):
-    says = {m.name: m.says for m in mistakes.load(COURSE.hidden, "tensor_memory")}
+    says = {m.name: m.says for m in known_mistakes.load(COURSE.hidden, "tensor_memory")}
     names = says["elements_shown_for_storage"], says["unique_by_identity"]
     assert len(graded["tensor_memory"]) == 3
     for test in graded["tensor_memory"]:
@@ -140,7 +140,9 @@ def test_a_mistake_that_nobody_knows_is_not_named(graded):
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_every_wrong_solution_can_be_rehearsed(problem):
     loaded = mistake_matching.wrong_solutions(COURSE, COURSE.problem(problem))
-    on_a_cpu = [m for m in mistakes.load(COURSE.hidden, problem) if m.is_tried_on("cpu", ("cpu",))]
+    on_a_cpu = [
+        m for m in known_mistakes.load(COURSE.hidden, problem) if m.is_tried_on("cpu", ("cpu",))
+    ]
     assert len(loaded) == len(on_a_cpu)
 
 
@@ -156,7 +158,7 @@ def test_a_mistake_that_nobody_has_read_is_not_executed(tmp_path):
     write_mistakes(tmp_path, hostile + "\n[1] Yes.\n- 1\n+ 2\n")
     loaded = mistake_matching._loaded(tmp_path, "p", "m", "def f():\n    return 1\n")
     assert ["1"] == [mistake.name for mistake, _ in loaded]
-    (found,) = mistakes.unread(tmp_path, "p")
+    (found,) = known_mistakes.unread(tmp_path, "p")
     assert "draft_1" == found.name
 
 

@@ -17,15 +17,15 @@ from grader.grading.undo_settings import restored
 from grader.report import json_report
 from grader.report.report_contents import Reported
 from grader.sandbox import levels
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
-from grader.solutions import mistakes
+from grader.solutions import known_mistakes
 from grader.submission.submissions import Submission
 from grader.wire.protocol import FrameReader
 from grader.worker import leftovers
+from tests.grader.compared_results import without_seconds
 from tests.grader.in_the_sandbox import warm
 from tests.grader.sampling import every
-from tests.grader.told import without_seconds
 
 COURSE = courses.load()
 REFERENCE = sources_in(COURSE.reference)
@@ -115,7 +115,7 @@ def test_no_known_mistake_changes_this_process(problem, one_in, box):
     graded(REFERENCE)
     before = surroundings()
     module = REFERENCE[problem.path].decode()
-    known = mistakes.load(COURSE.hidden, problem.id)
+    known = known_mistakes.load(COURSE.hidden, problem.id)
     for mistake in [m for m in known if m.is_tried_on("cpu", ("cpu",))][::one_in]:
         graded(REFERENCE | {problem.path: mistake.applied_to(module).encode()})
         assert surroundings() == before, mistake.name
@@ -125,7 +125,8 @@ def test_no_known_mistake_changes_this_process(problem, one_in, box):
 def test_explaining_one_submission_costs_the_next_one_nothing(sandbox):
     """The known mistake leaves autocast on, and finding its name runs it in this process."""
     mistaken, other = COURSE.problem("gpu_mixed_precision"), COURSE.problem("flop_counter")
-    module, known = REFERENCE[mistaken.path].decode(), mistakes.load(COURSE.hidden, mistaken.id)
+    module = REFERENCE[mistaken.path].decode()
+    known = known_mistakes.load(COURSE.hidden, mistaken.id)
     mistake = next(m for m in known if m.name == "autocast_left_on")
     sources = REFERENCE | {mistaken.path: mistake.applied_to(module).encode()}
     first = grade(Submission("first", sources, []), COURSE, sandbox, problems=[mistaken])
@@ -143,7 +144,7 @@ def test_the_order_of_submissions_changes_nothing():
         sources = dict(REFERENCE)
         for path in sources:
             problems = [p for p in COURSE.problems if p.path == path]
-            known = mistakes.load(COURSE.hidden, problems[number % len(problems)].id)
+            known = known_mistakes.load(COURSE.hidden, problems[number % len(problems)].id)
             mistake = known[(7 * number) % len(known)]
             sources[path] = mistake.applied_to(sources[path].decode()).encode()
         submissions.append(Submission(f"wrong {number}", sources, []))

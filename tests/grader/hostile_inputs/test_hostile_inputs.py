@@ -24,7 +24,6 @@ from grader.classroom.intake.git_clones import COMMIT_BYTES, MEMORY_BYTES, SECON
 from grader.course import late_policy
 from grader.platforms import gradescope_metadata
 from grader.report import json_report
-from grader.similarity import normal_form, pairs, similarity_report
 from grader.submission import archives, notebook_modules, reader, submissions
 from grader.submission.reader import SubmissionReader
 from kit import handing_in
@@ -89,7 +88,7 @@ def test_a_reader_that_was_killed_reads_the_next_submission(tmp_path):
     hand_in(tmp_path, "ada", LISTS)
     with SubmissionReader() as one:
         assert one.read(tmp_path / "ada.zip").sources
-        one._idle[0].process.kill()
+        one._process.process.kill()
         with pytest.raises(GraderFault, match=r"ended the process that read it \(SIGKILL\)$"):
             one.read(tmp_path / "ada.zip")
         assert one.read(tmp_path / "ada.zip") == submissions.read(tmp_path / "ada.zip")
@@ -156,7 +155,7 @@ def test_limits_of_the_reader_are_lowered_only(tmp_path):
 def test_the_reader_leaves_no_process():
     """Its end ends the server, also after an exception."""
     with suppress(KeyboardInterrupt), SubmissionReader() as one:
-        number = one._idle[0].process.pid
+        number = one._process.process.pid
         raise KeyboardInterrupt
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
@@ -218,7 +217,7 @@ READERS = (
     *("grader.classroom.intake.plain_folders", "grader.classroom.intake.git_clones"),
     "grader.classroom.canvas_api",
     *("grader.classroom.roster", "grader.classroom.classroom50_scores", "kit.handing_in"),
-    *("grader.classroom.spreadsheet_csv", "grader.classroom.canvas_csv", "kit.text"),
+    *("grader.classroom.spreadsheet_csv", "grader.classroom.canvas_csv", "kit.safe_text"),
 )
 MANY = 2**16
 USE = re.compile(r"\b([A-Z_]+)\.(match|fullmatch|search|sub|findall|finditer|split)\b")
@@ -323,19 +322,6 @@ LIMITS = {
         f"{database.MOST_BYTES // MIB} MiB", f"{database.MOST_IN_MEMORY // MIB:,} MiB"
     ],
     "sources in a gradebook": [f"{handing_in.MAX_BYTES // MIB} MiB"],
-    "`grader similar`, one file": [
-        f"{normal_form.MAX_SOURCE:,} characters", f"{limited_reading.SECONDS:.0f} s of",
-        f"{limited_reading.MEMORY_BYTES // 2**30} GiB", f"{pairs.MAX_FEATURES:,} different",
-    ],
-    "`grader similar`, one submission": [
-        f"{handing_in.MAX_BYTES // MIB} MiB", f"{handing_in.MAX_FILES} files",
-        f"{pairs.MAX_FEATURES_OF_ALL:,} expressions",
-    ],
-    "`grader similar`, one page": [
-        f"{similarity_report.MAX_PLACES} pairs", f"{similarity_report.MAX_LINES:,} lines",
-        f"{similarity_report.MAX_LINES_OF_PAGE:,} lines",
-        f"{similarity_report.MAX_WIDTH} characters",
-    ],
     "`grader mistakes --draft`": [
         f"{mistake_drafts.MAX_SOURCE:,} bytes", f"{mistake_drafts.MAX_PROGRAM:,} characters",
         f"{limited_reading.SECONDS:.0f} s of", f"{limited_reading.MEMORY_BYTES // 2**30} GiB",

@@ -94,7 +94,7 @@ def test_the_suite_in_the_zip_is_the_suite_here(unpacked):
     assert not (unpacked / "grader" / "solutions" / "reference").exists()
     ours = gradescope_bundle.bundle(courses.load())
     assert "course/solutions/reference/linear.py" in ours
-    assert "grader/solutions/mistakes.py" in ours
+    assert "grader/solutions/known_mistakes.py" in ours
     assert not [name for name in ours if "__pycache__" in name or "/right.py" in name]
     required = ours["requirements.txt"].decode()
     names = {line.partition("==")[0] for line in required.splitlines()}

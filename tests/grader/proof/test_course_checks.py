@@ -171,7 +171,7 @@ def test_both_bundles_are_built_and_grade_the_reference(lists):
     secret = next(line for line in (lists / SOLVED).read_text().splitlines() if "math.exp" in line)
     (lists / "handout" / "leak.md").write_text(secret)
     (found,) = course_checks.public_tests(course, course.problems)
-    assert found.startswith("release student: 1 secret line would be published:")
+    assert "did not run, because of `grader release student`: 1 secret line would" in found
     needs = "import pathlib\n\nassert pathlib.Path('handout/leak.txt').is_file()\n\nimport pytest\n"
     changed(lists / HIDDEN, "import pytest\n", needs)
     (found,) = course_checks.gradescope(course)

@@ -15,9 +15,9 @@ from grader.course import courses
 from grader.proof import validate as validation
 from grader.proof.validate import How, Trial, validate
 from grader.publish import stub_files
-from grader.solutions import fragments, mistakes
-from grader.solutions.edits import Change, Edit, written
-from grader.solutions.mistakes import Mistake
+from grader.solutions import fragments, known_mistakes
+from grader.solutions.known_mistakes import Mistake
+from grader.solutions.wrong_edits import Change, Edit, written
 from tests.grader import small_courses
 from tests.grader.conftest import changed, copied_course, starts_sooner
 from tests.grader.processes import alive, descendants, processes, ran, until
@@ -38,7 +38,7 @@ def test_the_suite_is_proved(grader, part):
 
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_there_is_enough_to_prove_it_with(problem):
-    wrong = mistakes.load(COURSE.hidden, problem)
+    wrong = known_mistakes.load(COURSE.hidden, problem)
     variants = fragments.load(COURSE.hidden, problem)
     assert len(wrong) >= 8
     assert len(variants) >= 3
@@ -50,7 +50,7 @@ def test_a_mistake_that_does_not_fit_is_a_complaint_and_the_others_are_tried(mon
     problem = COURSE.problem("linear")
     gone = Mistake(problem=problem.id, name="gone", says="-", changes=(Change("no such text", ""),))
     no_python = Mistake(problem=problem.id, name="no_python", says="-", source="def __init__(")
-    known = [gone, no_python, *mistakes.load(COURSE.hidden, problem.id)[:1]]
+    known = [gone, no_python, *known_mistakes.load(COURSE.hidden, problem.id)[:1]]
     monkeypatch.setattr(validation, "to_catch", lambda *arguments: known)
     trials = list(validation.trials_of(COURSE, problem, 1, False, "cpu"))
     first, second, third = [trial for trial in trials if trial.kind == "wrong"]

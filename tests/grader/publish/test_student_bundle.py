@@ -16,8 +16,8 @@ import yaml
 
 import kit
 from grader.course import courses
-from grader.publish import leaks, student_bundle
-from grader.solutions import mistakes
+from grader.publish import secret_leaks, student_bundle
+from grader.solutions import known_mistakes
 from grader.solutions.fragments import lines_of
 from kit import handing_in
 from kit.handing_in import zipped
@@ -49,7 +49,7 @@ def bundle(built):
 @pytest.fixture(scope="module")
 def secret():
     """The statements that no bundle may contain."""
-    return leaks.secrets(COURSE)
+    return secret_leaks.secrets(COURSE)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_the_bundle_holds_what_a_student_needs_and_nothing_else(bundle):
     assert needed <= set(bundle)
     others = r"(tests/probes/\w+\.py|handout/.+|flight/\w+\.py)$"
     assert [path for path in set(bundle) - needed if not re.match(others, path)] == []
-    assert "flight/command.py" in bundle
+    assert "flight/fly_command.py" in bundle
 
 
 def test_the_bundle_has_the_built_handout(bundle):
@@ -143,9 +143,9 @@ COMPLAINTS = [
 
 
 def test_files_of_the_staff_are_found(bundle):
-    assert list(leaks.of_the_staff(bundle)) == []
+    assert list(secret_leaks.of_the_staff(bundle)) == []
     planted = dict.fromkeys(STAFFS, b"") | MARKED
-    assert list(leaks.of_the_staff({**bundle, **planted})) == COMPLAINTS
+    assert list(secret_leaks.of_the_staff({**bundle, **planted})) == COMPLAINTS
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +212,11 @@ def test_every_module_that_the_handout_is_built_with_is_in_its_hash(root):
     hashed = set(COURSE.handout_sources())
     packages = {"handout", "handout/site", "grader", "grader/solutions/reference"}
     assert {f"{name}/__init__.py" for name in packages} <= hashed
-    assert {"kit/stand_in.py", "grader/solutions/reference/gpu.py", "handout/site/svg.py"} <= hashed
+    assert {
+        "kit/gpu_stand_in.py",
+        "grader/solutions/reference/gpu.py",
+        "handout/site/svg.py",
+    } <= hashed
     assert found - hashed == set()
 
 
@@ -238,7 +242,7 @@ def test_a_secret_line_on_a_page_is_found_between_its_tags(secret):
     words = re.split(r"(\s+)", line)
     tagged = "".join(f"<span>{word}</span>" if word.strip() else word for word in words)
     page = f"<p>text</p>\n<pre>{tagged}\n</pre>".encode()
-    found = leaks.leaks({"handout/site/07_linear.html": page}, secret)
+    found = secret_leaks.leaks({"handout/site/07_linear.html": page}, secret)
     assert [leak.line for leak in found] == [line]
 
 
@@ -248,7 +252,7 @@ def test_a_secret_line_in_a_cell_of_a_notebook_is_found(as_list, secret):
     line = secret_line(COURSE.root, "solution").strip()
     source = ["x = 1\n", f"{line}\n", "x"]
     notebook = {"cells": [{"cell_type": "code", "source": source if as_list else "".join(source)}]}
-    found = leaks.leaks({"handout/a.ipynb": json.dumps(notebook, indent=1).encode()}, secret)
+    found = secret_leaks.leaks({"handout/a.ipynb": json.dumps(notebook, indent=1).encode()}, secret)
     assert [leak.line for leak in found] == [line]
 
 
@@ -264,7 +268,7 @@ def test_a_secret_line_in_a_cell_of_a_notebook_is_found(as_list, secret):
     ids=["spaced", "wrapped", "at a prompt"],
 )
 def test_a_secret_statement_is_found_however_it_is_written(written, secret):
-    found = leaks.leaks({"handout/07_linear.md": f"text\n{written}\n".encode()}, secret)
+    found = secret_leaks.leaks({"handout/07_linear.md": f"text\n{written}\n".encode()}, secret)
     assert [(leak.number, leak.secret) for leak in found] == [(2, "the solution of linear")]
 
 
@@ -287,7 +291,7 @@ def secret_line(course_root, kind):
     if kind == "hidden test":
         source = (course_root / "tests/hidden/linear/test_hidden.py").read_text()
         return next(line for line in source.splitlines() if "expect." in line and len(line) > 60)
-    named = mistakes.load(course_root / "tests/hidden", "linear")
+    named = known_mistakes.load(course_root / "tests/hidden", "linear")
     (mistake,) = [one for one in named if one.name == "absolute_bounds"]
     reference = (course_root / "grader/solutions/reference/linear.py").read_text()
     lines = mistake.applied_to(reference).splitlines()
@@ -316,7 +320,9 @@ def test_a_solved_stub_is_not_handed_out(refused, root):
 def test_every_shared_line_is_still_shared(bundle):
     shared = (COURSE.bundle / "shared_lines.txt").read_text().splitlines()
     theirs = {path: text for path, text in bundle.items() if not path.startswith("kit/")}
-    shared_by_all = leaks.leaks(theirs, {leaks.squeezed(line): line for line in shared})
+    shared_by_all = secret_leaks.leaks(
+        theirs, {secret_leaks.squeezed(line): line for line in shared}
+    )
     found = {leak.secret for leak in shared_by_all}
     assert sorted(set(shared)) == shared
     assert [line for line in shared if line not in found] == []
@@ -353,6 +359,6 @@ def test_a_mistake_that_is_not_python_stops_no_search(copy_of_the_course):
     """`grader validate` names it; two empty lines in a text are no end of a statement."""
     with (copy_of_the_course / "tests/hidden/linear/wrong.edits").open("a") as file:
         file.write("\n[broken] Wrong.\n+ def f(:\n")
-    assert leaks.secrets(courses.load(copy_of_the_course)) == leaks.secrets(COURSE)
+    assert secret_leaks.secrets(courses.load(copy_of_the_course)) == secret_leaks.secrets(COURSE)
     source = 'x = """\n\n\n"""\n\n\nvalue = compute_the_answer(x)\n'
-    assert (7, "value=compute_the_answer(x)") in list(leaks._numbered(source))
+    assert (7, "value=compute_the_answer(x)") in list(secret_leaks._numbered(source))

@@ -19,11 +19,11 @@ import json, os, sys
 from pathlib import Path
 sys.path.insert(0, os.getcwd())
 from grader.course import courses
-from grader.sandbox import box, gpus
+from grader.sandbox import gpus, sandbox
 from grader.grading.grade import grade
 from grader.submission.submissions import Submission
 from tests.grader.in_the_sandbox import COURSE as course, ask, session
-box.GIVE_BACK_SECONDS = 0.2
+sandbox.GIVE_BACK_SECONDS = 0.2
 state = Path(os.environ["SIMULATED_GPU"])
 gpu = gpus.find()
 
@@ -46,7 +46,7 @@ def take(problem, done, of):
         state.write_text("clock 1200\\nreasons 4\\nused 5500000000\\n")
 
 # A box that preloads only torch starts sooner.
-quick = box.Sandbox(
+quick = sandbox.Sandbox(
     course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes,
     packages=course.packages, preload=["torch"], gpu=gpu,
 )

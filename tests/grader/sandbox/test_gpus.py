@@ -23,9 +23,17 @@ from grader.base.errors import GraderFault, OutOfMemory, Raised, SandboxUnavaila
 from grader.course import courses
 from grader.grading import gpu_health
 from grader.grading.grade import grade
-from grader.sandbox import driver, gpu_readings, gpu_turns, gpus, preflight, seccomp, visible
-from grader.sandbox.box import Sandbox
+from grader.sandbox import (
+    cuda_driver,
+    gpu_readings,
+    gpu_turns,
+    gpus,
+    preflight,
+    seccomp,
+    visible_files,
+)
 from grader.sandbox.gpus import Gpu
+from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
 from tests.grader.in_the_sandbox import (
@@ -218,7 +226,7 @@ def test_the_drivers_libraries_are_found_however_the_loader_finds_them(tmp_path)
     """A short-lived process asks the loader; a driver elsewhere needs LD_LIBRARY_PATH as well."""
     file = library(tmp_path, "libnvidia-ml.so.1")
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
-    done = ran([sys.executable, "-I", driver.__file__], env=environment)
+    done = ran([sys.executable, "-I", cuda_driver.__file__], env=environment)
     assert str(file) == json.loads(done.stdout)["libraries"]["libnvidia-ml.so.1"]
 
 
@@ -472,7 +480,7 @@ def test_a_test_that_takes_too_much_of_the_gpu_is_ended_from_outside(idle, monke
 
 def test_a_gpu_that_holds_memory_after_a_test_gets_a_new_box(idle, monkeypatch):
     """If a new sandbox frees the memory, the next test is not affected."""
-    monkeypatch.setattr("grader.sandbox.box.GIVE_BACK_SECONDS", 0.0)
+    monkeypatch.setattr("grader.sandbox.sandbox.GIVE_BACK_SECONDS", 0.0)
     before = idle.host_pid
     assert answer(idle, "def f():\n    return 1\n") == 1
     monkeypatch.setattr(Counted, "used", staticmethod(lambda: 5 * GIB if alive([before]) else 0))
@@ -482,7 +490,7 @@ def test_a_gpu_that_holds_memory_after_a_test_gets_a_new_box(idle, monkeypatch):
 
 def test_a_gpu_that_never_gives_memory_back_is_our_fault(idle, monkeypatch):
     """The test that finds the fault is not charged, and the next test tries again."""
-    monkeypatch.setattr("grader.sandbox.box.GIVE_BACK_SECONDS", 0.0)
+    monkeypatch.setattr("grader.sandbox.sandbox.GIVE_BACK_SECONDS", 0.0)
     assert answer(idle, "def f():\n    return 1\n") == 1
     monkeypatch.setattr(Counted, "used", staticmethod(lambda: 5 * GIB))
     said = r"^the GPU still holds 5120 MiB after the test's process has ended$"
@@ -582,7 +590,7 @@ def test_the_libraries_that_a_torch_for_cuda_brings_are_shown(tmp_path, monkeypa
     monkeypatch.syspath_prepend(str(tmp_path))
     packages = ["nvidia", "toolkit_of_cuda.py", "torch_for_cuda"]
     names = ("nvidia_blas", "nvidia_dnn", "toolkit_of_cuda", "torch_for_cuda")
-    found = [path.name for path in visible.package_paths(("torch-for-cuda",))]
+    found = [path.name for path in visible_files.package_paths(("torch-for-cuda",))]
     assert sorted([*packages, *(f"{name}-1.0.dist-info" for name in names)]) == sorted(found)
 
 

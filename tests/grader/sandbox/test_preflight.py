@@ -13,7 +13,7 @@ import pytest
 from grader.base.errors import GraderFault
 from grader.grading.grade import grade
 from grader.report import json_report
-from grader.sandbox import visible
+from grader.sandbox import visible_files
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
@@ -111,7 +111,7 @@ def bare_with(monkeypatch, tmp_path):
 
     @contextmanager
     def start(line):
-        boot, last = visible.GRADER / "worker" / "boot.py", "    forget_runtime(runtime)"
+        boot, last = visible_files.GRADER / "worker" / "boot.py", "    forget_runtime(runtime)"
         copy = Path(shutil.copy(boot, tmp_path))
         changed(copy, last, f"    from grader.worker import test_process\n    {line}\n{last}")
         real = subprocess.Popen

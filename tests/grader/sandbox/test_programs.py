@@ -7,7 +7,7 @@ import pytest
 
 from grader.base.errors import Crashed, NotAttempted, PolicyBroken, Raised, StudentFault
 from grader.grading.local_student import LocalSession
-from kit.programs import run_program
+from kit.student_programs import run_program
 from tests.grader.in_the_sandbox import NEEDS_LANDLOCK, session, warm
 
 ECHO = """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader.base.errors import GraderFault
-from grader.sandbox import seccomp, visible
+from grader.sandbox import seccomp, visible_files
 from tests.grader.in_the_sandbox import LEVELS, MACHINE, SYSCALLS, answer, plain_box
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
@@ -24,7 +24,10 @@ SUMS = {
         [3418661700, 659345458, 1680952176, 3948649266, 3946237705, 2013510009, 1702216753],
 }  # fmt: skip
 HEADERS = {
-    "x86_64": (f"/usr/include/{visible.MULTIARCH}/asm/unistd_64.h", "/usr/include/asm/unistd_64.h"),
+    "x86_64": (
+        f"/usr/include/{visible_files.MULTIARCH}/asm/unistd_64.h",
+        "/usr/include/asm/unistd_64.h",
+    ),
     "aarch64": ("/usr/include/asm-generic/unistd.h",),
 }
 

@@ -7,7 +7,7 @@ import pytest
 
 from grader.base.errors import CourseFault
 from grader.course import courses
-from grader.solutions import fragments, mistakes
+from grader.solutions import fragments, known_mistakes
 from grader.solutions.fragments import Fragment, lines_of
 
 COURSE = courses.load()
@@ -131,7 +131,9 @@ def test_what_a_program_reaches():
 
 ALL = fragments.load(COURSE.hidden)
 for problem in COURSE.problems:
-    ALL += mistakes.bases(COURSE.hidden, problem.id) + mistakes.load(COURSE.hidden, problem.id)
+    ALL += known_mistakes.bases(COURSE.hidden, problem.id) + known_mistakes.load(
+        COURSE.hidden, problem.id
+    )
 
 
 @pytest.mark.parametrize("problem", COURSE.problems, ids=lambda problem: problem.id)

@@ -36,8 +36,8 @@ from grader.course.courses import Limits
 from grader.grading.blame import difference
 from grader.grading.same_answers import elements, has_numbers, same
 from grader.grading.verdict import verdict_on
-from grader.sandbox import replies
-from grader.wire import protocol, tensors
+from grader.sandbox import reply_checks
+from grader.wire import protocol, torch_codec
 from kit import expect
 from tests.grader.wire.test_protocol import HOSTILE
 
@@ -52,7 +52,7 @@ KINDS: list[Any] = [
     torch.Tensor, np.ndarray, int, float, str, dict, list, tuple, type(None), typing.Any,
 ]  # fmt: skip
 PROMISES = [
-    replies.check_of(kind)
+    reply_checks.check_of(kind)
     for kind in (
         *KINDS, list[torch.Tensor], dict[str, torch.Tensor], tuple[torch.Tensor, int],
         list[list[float]], int | None,
@@ -66,7 +66,7 @@ ODD: list[Any] = [
     "\ud800", "\x1b[31m", "‮", "x" * 300, "float32", "<f4", "|b1", ">f16", "|O", [], {},
 ]  # fmt: skip
 ARRAY_DTYPES = ["<f4", "<f8", ">f2", "|b1", "<i8", "|u1", "<u2", "<c8", "<c16", "<f16"]
-DTYPES = list(tensors.DTYPES.values())
+DTYPES = list(torch_codec.DTYPES.values())
 SMALL_SHAPES = [[], [0], [1], [4], [2, 3], [3, 0, 2], [1, 1, 5], [2] * 6]
 WORDS = ["id", "value", "raised", "policy", "unsendable", "text", "kinds", "where", "a", "\ud800"]
 
@@ -277,12 +277,12 @@ def look(value: Any, other: Any, seen: "Looks") -> None:
     """Do with an answer everything that a grade does with one; `other` is the reference's."""
     for fits in PROMISES:
         fits(value)
-    replies.foreign(value)
-    replies.is_used(value, 1)
+    reply_checks.foreign(value)
+    reply_checks.is_used(value, 1)
     for reply in (value, {"id": 1, "value": value}):
         with suppress(StudentFault):
-            replies.value_of(reply, 1, LIMITS, None)
-    seen.end(StudentFault, lambda: replies.check(_probe, value))
+            reply_checks.value_of(reply, 1, LIMITS, None)
+    seen.end(StudentFault, lambda: reply_checks.check(_probe, value))
     for wanted in KINDS[:-1]:
         seen.end(expect.Mismatch, partial(expect.kind, value, wanted, of="f"))
     for expected in PLAIN:

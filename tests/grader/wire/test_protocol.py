@@ -19,12 +19,12 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from grader.wire import protocol, tensors
+from grader.wire import protocol, torch_codec
 from grader.wire.protocol import HEADER, Other, ProtocolError
 
 # The numbers of three dtypes.
 F, D, Z = (
-    tensors.NUMBER_OF_DTYPE[dtype] for dtype in (torch.float32, torch.float64, torch.complex128)
+    torch_codec.NUMBER_OF_DTYPE[dtype] for dtype in (torch.float32, torch.float64, torch.complex128)
 )
 protocol.learn()
 DEEP = "a value nested too deep or with too many parts"
@@ -105,10 +105,10 @@ def test_plain_data_crosses_unchanged(value):
 
 @pytest.mark.parametrize("views", [False, True])
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (5,), (2, 3, 4)], ids=str)
-@pytest.mark.parametrize("name", tensors.DTYPES)
+@pytest.mark.parametrize("name", torch_codec.DTYPES)
 def test_a_tensor_of_every_dtype_and_shape_crosses_bit_by_bit(name, shape, views):
     """0-dim and empty tensors cross too, and NaNs keep their bits, because nothing is converted."""
-    dtype = tensors.DTYPES[name]
+    dtype = torch_codec.DTYPES[name]
     count = math.prod(shape) * dtype.itemsize
     seeded = torch.Generator().manual_seed(1)
     bits = torch.randint(256, (count,), generator=seeded, dtype=torch.uint8)
@@ -572,8 +572,8 @@ HOSTILE = {
     "nothing with strides past every place": {"view": [F, 0, 0, 16, 0, 3, 2**61, 7]},
     "nothing of sizes past every integer": {"view": [F, 0, 0, 16, 0, 2**61, 2**61, 0, 0, 0]},
     "nothing in a storage of no bytes, far away": {"view": [F, 2**60, 0, 0, 0, 1]},
-    "meta of bytes past every integer": {"view": [D, 0, tensors.NOWHERE, 0, 2**61, 1]},
-    "meta of strides past every integer": {"view": [F, 0, tensors.NOWHERE, 0, 2, 2**61]},
+    "meta of bytes past every integer": {"view": [D, 0, torch_codec.NOWHERE, 0, 2**61, 1]},
+    "meta of strides past every integer": {"view": [F, 0, torch_codec.NOWHERE, 0, 2, 2**61]},
     "meta at a place that is a float": {"view": [F, 0, -1.0, 0, 2, 1]},
     "array of nothing, of sizes past every integer": {"array": ["<f4", [0, 2**62], 0, 0]},
     "array of fewer bytes than it shows": {"array": ["<f4", [4], 0, 12]},
@@ -593,7 +593,7 @@ HOSTILE = {
     "elements past every integer": {"view": [F, 0, 0, 16, 2**61, 2**61, 0, 0]},
     "view of bytes past every integer": {"view": [Z, 0, 0, 16, 2**61, 0]},
     "65 dimensions": {"view": [F, 0, 0, 16, *[1] * 130]},
-    "meta of too many elements": {"view": [F, 0, tensors.NOWHERE, 0, 2**61, 2**61, 1, 1]},
+    "meta of too many elements": {"view": [F, 0, torch_codec.NOWHERE, 0, 2**61, 2**61, 1, 1]},
     "array of objects": {"array": ["|O", [2], 0, 16]},
     "array of text": {"array": ["<U1", [4], 0, 16]},
     "array of records": {"array": ["i4,i4", [2], 0, 16]},
@@ -618,7 +618,7 @@ RIGHT = [
     ("bytes", [0, 16], (0, 1)),
     ("tensor", [F, 0, 2, 2], (0, 1, 2, 3)),
     ("view", [F, 0, 0, 16, 2, 2, 2, 1], (0, 1, 3, 4, 5, 6, 7)),
-    ("view", [F, 0, tensors.NOWHERE, 0, 2, 1], (0, 1, 4, 5)),
+    ("view", [F, 0, torch_codec.NOWHERE, 0, 2, 1], (0, 1, 4, 5)),
     ("array", ["<f4", [4], 0, 16], (0, 1, 2, 3)),
 ]
 WRONG = [-1, -(2**63), True, False, 0.5, 1.0, "0", "float32", None, [0], {}, 2**70]

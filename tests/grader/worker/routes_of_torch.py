@@ -136,13 +136,16 @@ def through_fx():
 
 
 def through_functorch():
-    from functorch.compile import aot_function, nop
-
     torch.vmap(scale)(torch.rand(2, 4, 4))
     torch.func.functional_call(Scale(), {"weight": torch.rand(4, 4)}, (torch.rand(4, 4),))
     torch.func.functionalize(scale)(torch.rand(4, 4))
     torch.func.grad(lambda x: scale(x).sum())(torch.rand(4, 4))
     torch.func.jacrev(scale)(torch.rand(4, 4))
+
+
+def traces_a_backward_pass():
+    from functorch.compile import aot_function, nop
+
     aot_function(scale, nop)(example()).sum().backward()
 
 

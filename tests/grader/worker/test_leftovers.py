@@ -3,7 +3,7 @@
 import pytest
 
 from grader.base.errors import Crashed, TimedOut
-from grader.sandbox.meter import Budget, Patience
+from grader.sandbox.time_budgets import Budget, Patience
 from tests.grader.in_the_sandbox import ask, session
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]

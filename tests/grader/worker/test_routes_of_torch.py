@@ -9,7 +9,7 @@ import torch
 from grader.base.errors import PolicyBroken
 from grader.grading.grade import grade
 from grader.proof.derived_trials import CALLS_OF_TORCH
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
 from tests.grader.in_the_sandbox import COURSE, NEEDS_LANDLOCK, answer, fault, warm
 
@@ -36,6 +36,47 @@ def product(a, b):
 def f(x):
     return product(x.clone().requires_grad_(), x).detach()
 """
+CHECKS_LEFT_IN_A_MODULE = """
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x @ x
+
+    @staticmethod
+    def backward(ctx, g):
+        x, = ctx.saved_tensors
+        return g @ x.T + x.T @ g
+
+class Products(TorchDispatchMode):
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func is torch.ops.aten.mm.default
+        return func(*args, **(kwargs or {}))
+
+def f(x):
+    return (x @ x).tolist()
+
+x = torch.ones(2, 2, requires_grad=True)
+(expected,) = torch.autograd.grad((x @ x).pow(2).sum(), x)
+with Products() as products:
+    Square.apply(x).pow(2).sum().backward()
+    f(x)
+assert torch.equal(x.grad, expected) and products.count == 4
+compiled = torch.compile(lambda x: x @ x, fullgraph=True)
+compiled(x).sum().backward()
+y = Square.apply(x)
+x.detach().add_(1)
+try:
+    y.sum().backward()
+except RuntimeError:
+    y = None
+assert y is None, "a change in place goes unnoticed"
+"""
 ASKS_FOR_A_PROGRAM = """
 import platform, uuid
 
@@ -45,9 +86,12 @@ def f():
 
 
 @warm
-def test_no_route_of_torch_is_an_accusation(sandbox):
+@pytest.mark.parametrize(
+    ("routes", "by_hand"), [([*ROUTES, "traces_a_backward_pass"], []), (ROUTES, ["m.scale"])]
+)
+def test_no_route_of_torch_is_an_accusation(sandbox, routes, by_hand):
     """Nor does any fail: a box without a C++ compiler runs what inductor would compile."""
-    wrong = answer(sandbox, SOURCE, ROUTES, forbidden=FORBIDDEN, by_hand=["m.scale"], **ALLOWED)
+    wrong = answer(sandbox, SOURCE, routes, forbidden=FORBIDDEN, by_hand=by_hand, **ALLOWED)
     assert not wrong, "\n".join(f"{name}: {why}" for name, why in wrong.items())
 
 
@@ -78,6 +122,13 @@ def test_compiling_inside_a_function_written_by_hand_traces_no_backward_pass(san
     x = torch.tensor([[1.0, 2.0]])
     product = answer(sandbox, COMPILED_HELPER, x, by_hand=["m.f"], **ALLOWED)
     assert product.tolist() == [[1, 2], [2, 4]]
+
+
+@warm
+def test_checks_that_were_left_in_a_module_run_as_everywhere(sandbox):
+    """They run backward passes, also where a function is to be written without one."""
+    x = torch.eye(2)
+    assert answer(sandbox, CHECKS_LEFT_IN_A_MODULE, x, by_hand=["m.f"], **ALLOWED) == x.tolist()
 
 
 @warm

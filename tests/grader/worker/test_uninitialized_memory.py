@@ -5,8 +5,8 @@ import re
 from grader.base.errors import Status
 from grader.grading.grade import grade
 from grader.submission.submissions import Submission
+from tests.grader.compared_results import told
 from tests.grader.in_the_sandbox import COURSE, answer, ask, session, warm
-from tests.grader.told import told
 
 UNINITIALISED = """
     import torch

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.base.errors import Crashed, TimedOut
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.worker.zygote import RunningChild
 from tests.grader.in_the_sandbox import (
     COURSE,

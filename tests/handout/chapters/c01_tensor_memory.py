@@ -100,7 +100,7 @@ class Chapter(Figures):
         matrix = GPT3.d_model, GPT3.d_ff
         size = taken(*matrix)
         self.gives(ffn_elements=(matrix, math.prod(matrix)), ffn_bytes=size, ffn_gb=size / 1e9)
-        self.gives(ffn_gib=size / 2**30, gb=10**9, gib=2**30)
+        self.gives(ffn_gib=size / 2**30, gb=10**9)
         kept = 4  # the matrix, its gradient and two moments
         self.gives(trained_gb=kept * size / 1e9, ffn_matrices=2 * GPT3.num_layers)
         logits = torch.empty(8, 1024, 50257, device="meta")

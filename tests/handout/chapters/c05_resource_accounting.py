@@ -10,7 +10,7 @@ import torch
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import quizzes, wren
-from handout.site.formulas import FULL, LOWEST, MASTER, SLIM
+from handout.site.calculator_formulas import FULL, LOWEST, MASTER, SLIM
 from tests.handout.chapters.c04_flop_counting import GPT2, GPT3
 from tests.handout.page_figures import Figures, n
 
@@ -247,7 +247,6 @@ class Chapter(Figures):
         self.gives(wren_run_flops=flops, wren_speed=speed)
         whole = 3 * wren.SEQUENCES * sum(quizzes.parts_of(wren.WREN).values())
         self.gives(wren_full_step=whole, wren_full_hours=wren.HOURS * whole / wren.STEP_FLOPS)
-        self.gives(section_devices=13.5)
 
     def exercises(self) -> None:
         """The answers."""

@@ -19,6 +19,7 @@ GRADIENTS = [0.3, -0.02, 0.0, 1.5, -0.7, 0.01]  # gradients for checking formula
 BETA1, BETA2 = 0.9, 0.999  # torch's defaults
 GROWTH = BETA2 / BETA1  # of the gradients of AdamW's longest step
 BEFORE = 10_000  # steps
+ROWS, COLUMNS = 3, 4  # of a small parameter
 Make = Callable[[list[torch.Tensor]], torch.optim.Optimizer]
 
 
@@ -69,7 +70,7 @@ def adamw(
     return after
 
 
-def kept_bytes(make: Make, rows: int = 3, columns: int = 4) -> int:
+def kept_bytes(make: Make, rows: int = ROWS, columns: int = COLUMNS) -> int:
     """Bytes of state that an optimizer keeps for a float32 parameter."""
     p = torch.zeros(rows, columns, requires_grad=True)
     p.grad = torch.ones_like(p)
@@ -222,7 +223,12 @@ class Chapter(Figures):
         self.gives(code_bits=8 * codes.element_size(), code_block=block)
         self.factored(parameters)
         shown = list(map(kept_bytes, (torch.optim.SGD, torch.optim.RMSprop, torch.optim.AdamW)))
-        self.gives(sgd_bytes=shown[0], rmsprop_bytes=shown[1], adamw_kept=shown[2])
+        self.gives(
+            shown_shape=(ROWS, COLUMNS),
+            sgd_bytes=shown[0],
+            rmsprop_bytes=shown[1],
+            adamw_kept=shown[2],
+        )
 
     def factored(self, parameters: int) -> None:
         """What Adafactor and AdamW keep for a matrix of Wren's FFN."""

@@ -17,7 +17,7 @@ from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import gpu
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
-from kit import stand_in
+from kit import gpu_stand_in
 from tests.handout.page_figures import COURSE, Figures, n, session
 
 BF16, FP16, FP32, UINT8 = torch.bfloat16, torch.float16, torch.float32, torch.uint8
@@ -77,7 +77,7 @@ def constant(name):
 
 def measured(kind, kernel, calls=10):
     """Seconds per kernel call that a method of measuring shows on the stand-in."""
-    with stand_in.gpu(kernel_seconds=[kernel] * calls) as device:
+    with gpu_stand_in.gpu(kernel_seconds=[kernel] * calls) as device:
         started, shown = time.perf_counter(), []
         for _ in range(calls):
             before = time.perf_counter()
@@ -97,7 +97,7 @@ class Chapter(Figures):
         size, speed = 100, 1e9  # FLOPs of the product below, which is in a block of code
         flops = fc.matmul_flops((size, size), (size, size))
         assert flops == 2 * 10**6
-        self.gives(asking_us=1e6 * stand_in.ASKING, waking_us=1e6 * stand_in.WAKING)
+        self.gives(asking_us=1e6 * gpu_stand_in.ASKING, waking_us=1e6 * gpu_stand_in.WAKING)
         self.gives(product_flops=(2, 10**6), product_speed=10.0 ** (round(math.log10(speed))))
         assert {p.device for p in COURSE.problems if p.module == "gpu"} == {"cuda"}
 
@@ -107,13 +107,13 @@ class Chapter(Figures):
             constant(name) for name in ("kMinBlockSize", "kSmallBuffer", "kSmallSize")
         )
         self.gives(block=block, segment_mib=segment >> 20, small_mib=small >> 20)
-        assert block == stand_in.BLOCK
+        assert block == gpu_stand_in.BLOCK
         # should_split in CUDACachingAllocator.cpp: the rest of a large block is split off if it is
         # larger than kSmallSize.
 
     def worst_moment(self) -> None:
         """A chain of operations, and effects that spoil a difference."""
-        with stand_in.gpu():
+        with gpu_stand_in.gpu():
             x = torch.zeros(1000, 1000, device="cuda")
             found = {
                 length: gpu.peak_memory(lambda length=length: self.chain(x, length))
@@ -123,10 +123,10 @@ class Chapter(Figures):
         each = found[4].retained
         # "two tensors … however long …, in the end one"
         assert set(found.values()) == {gpu.PeakMemory(each, 2 * each, each)}
-        blocks = math.ceil(raw / stand_in.BLOCK)
-        assert blocks * stand_in.BLOCK == each
-        self.gives(chain_bytes=raw, chain_blocks=(raw, stand_in.BLOCK, blocks))
-        self.gives(block=stand_in.BLOCK, chain_each=each)
+        blocks = math.ceil(raw / gpu_stand_in.BLOCK)
+        assert blocks * gpu_stand_in.BLOCK == each
+        self.gives(chain_bytes=raw, chain_blocks=(raw, gpu_stand_in.BLOCK, blocks))
+        self.gives(block=gpu_stand_in.BLOCK, chain_each=each)
         # Workspaces of cuBLAS: CublasHandlePool.cpp, 2 · 4 MiB + 8 · 16 KiB, and 32 MiB for compute
         # capability 9.0.
         before, hopper = 2 * 4096 * 1024 + 8 * 16 * 1024, 8 * 4096 * 1024
@@ -152,29 +152,29 @@ class Chapter(Figures):
     def clocks(self) -> None:
         """Four methods of measuring ten calls."""
         kernel, calls = 50e-6, 10
-        asking, waking = 1e6 * stand_in.ASKING, 1e6 * stand_in.WAKING
-        with stand_in.gpu(kernel_seconds=[kernel] * 13) as device:
+        asking, waking = 1e6 * gpu_stand_in.ASKING, 1e6 * gpu_stand_in.WAKING
+        with gpu_stand_in.gpu(kernel_seconds=[kernel] * 13) as device:
             events = gpu.time_kernel(device.kernel, repeats=calls)
         alone, waiting, together = (
             measured(kind, kernel, calls) for kind in ("alone", "wait", "all")
         )
         took = 1e6 * kernel
         assert f"{events:.7f}" == f"{kernel:.7f}"
-        assert f"{waiting:.7f}" == f"{stand_in.ASKING + kernel + stand_in.WAKING:.7f}"
-        shared = (stand_in.ASKING + calls * kernel + stand_in.WAKING) / calls
+        assert f"{waiting:.7f}" == f"{gpu_stand_in.ASKING + kernel + gpu_stand_in.WAKING:.7f}"
+        shared = (gpu_stand_in.ASKING + calls * kernel + gpu_stand_in.WAKING) / calls
         assert f"{together:.7f}" == f"{shared:.7f}"
         self.gives(kernel_us=took, alone_us=1e6 * alone, waiting_us=1e6 * waiting)
         self.gives(waiting_sum=(asking, took, waking), together_us=1e6 * together)
         self.gives(together_sum=(asking, calls, took, waking, calls), events_us=1e6 * events)
         brief = 1e-6
-        with stand_in.gpu(kernel_seconds=[brief] * 13) as device:
+        with gpu_stand_in.gpu(kernel_seconds=[brief] * 13) as device:
             shown = gpu.time_kernel(device.kernel)
         self.gives(brief_us=1e6 * brief, brief_shown_us=1e6 * shown)
 
     def calls(self) -> None:
         """The median of several calls."""
         times = [2e-3] * 9 + [102e-3]
-        with stand_in.gpu(kernel_seconds=[1.0, 1.0, 1.0, *times]) as device:
+        with gpu_stand_in.gpu(kernel_seconds=[1.0, 1.0, 1.0, *times]) as device:
             median = gpu.time_kernel(device.kernel)
         usual, late = (n(round(seconds * 1000)) for seconds in (times[0], times[-1]))
         self.gives(usual_ms=usual, late_ms=late, mean_ms=statistics.mean(times) * 1000)
@@ -192,7 +192,7 @@ class Chapter(Figures):
         # The product is slow, so that other costs on the stand-in do not matter.
         small, speed = (60, 80, 100), 1e7
         device = SimpleNamespace(name="a GPU", peak_flops={FP32: 4 * speed})
-        with stand_in.gpu(flops_per_second={FP32: speed}):
+        with gpu_stand_in.gpu(flops_per_second={FP32: speed}):
             found = gpu.measured_mfu(*small, FP32, device)
         took = fc.matmul_flops(small[:2], small[1:]) / speed
         by_hand = 2 * math.prod(small) / (took * 4 * speed)
@@ -204,8 +204,8 @@ class Chapter(Figures):
         right = ra.mfu(flops, seconds, H100, BF16)
         self.gives(size=size, size_flops=(2, size**3, flops), peak=PEAK)
         self.gives(peak_ms=flops / PEAK * 1000, measured_ms=seconds * 1000, measured_mfu=right)
-        self.gives(sparse_peak=2 * PEAK, clock_mfu=ra.mfu(flops, stand_in.ASKING, H100, BF16))
-        self.gives(asking_us=1e6 * stand_in.ASKING, fp32_mfu=ra.mfu(flops, seconds, H100, FP32))
+        self.gives(sparse_peak=2 * PEAK, clock_mfu=ra.mfu(flops, gpu_stand_in.ASKING, H100, BF16))
+        self.gives(asking_us=1e6 * gpu_stand_in.ASKING, fp32_mfu=ra.mfu(flops, seconds, H100, FP32))
         self.gives(fp32_peak=H100.peak_flops[FP32], sparse_mfu=right / 2)
         self.gives(ms_mfu=ra.mfu(flops, seconds * 1000, H100, BF16))
         # TF32: 494.7e12 dense on an H100, by NVIDIA's data sheet, which is half of bfloat16's.

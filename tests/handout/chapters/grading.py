@@ -25,7 +25,7 @@ from grader.solutions.reference import optimizers as op
 from grader.submission import archives, submissions
 from grader.wire import protocol
 from grader.worker import zygote
-from kit import expect, forbidden_calls, handing_in
+from kit import expect, forbidden_in_source, handing_in
 from tests.handout.page_figures import COURSE, HANDOUT, Figures, n
 
 SOURCES = {"assignment/linear.py": b"x = 1\n"}
@@ -163,7 +163,7 @@ class Chapter(Figures):
         """The forbidden names of each problem."""
         assert [problem.id for problem in COURSE.problems if problem.forbidden_in] == ["autograd"]
         assert not COURSE.problem("training_loop").forbidden
-        assert forbidden_calls.RUNS_TEXT == ("exec", "eval", "compile", "__import__")
+        assert forbidden_in_source.RUNS_TEXT == ("exec", "eval", "compile", "__import__")
 
     def versions(self) -> None:
         """The versions of Python and torch."""

@@ -12,8 +12,8 @@ import pytest
 
 import kit
 from grader.base.errors import Crashed, SandboxUnavailable, Status
-from grader.sandbox import levels, visible
-from grader.sandbox.box import Sandbox
+from grader.sandbox import levels, visible_files
+from grader.sandbox.sandbox import Sandbox
 from tests.grader.in_the_sandbox import (
     COURSE,
     LOOK,
@@ -126,14 +126,14 @@ def test_of_the_project_only_what_a_student_needs_can_be_seen(sandbox):
                 found += [os.path.join(folder, n) for n in files if not n.endswith(".pyc")]
             return sorted(found)
     """
-    root = visible.GRADER.parent
+    root = visible_files.GRADER.parent
     parts = [p for room in ("worker", "wire") for p in (root / "grader" / room).glob("*.py")]
     grader = [f"/runtime/{path.relative_to(root)}" for path in parts]
     probes = [f"/course/{path.relative_to(root)}" for path in (root / "tests/probes").rglob("*.py")]
-    tools = ["__init__", "forbidden_calls", "loaded", "programs", "stand_in", "student"]
-    kit = [f"/course/kit/{name}.py" for name in tools]
+    names = "student student_programs forbidden_in_source gpu_stand_in loaded_libraries"
+    tools = [f"/course/kit/{name}.py" for name in ("__init__", *names.split())]
     theirs = [f"/tmp/submission/assignment/{name}.py" for name in ("__init__", "m")]
-    expected = {*grader, *probes, *kit, *theirs}
+    expected = {*grader, *probes, *tools, *theirs}
     assert expected == set(answer(sandbox, source)) - {"/etc/ld.so.cache"}
 
 
@@ -141,7 +141,7 @@ def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
     """pytest, the grader's own libraries and the grader are not visible."""
     source = "import os\ndef f(*paths):\n    return [sorted(os.listdir(path)) for path in paths]\n"
     packages, library = answer(sandbox, source, "/site", "/python/lib")
-    assert {path.name for path in visible.package_paths(kit.USUAL_PACKAGES)} == set(packages)
+    assert {path.name for path in visible_files.package_paths(kit.USUAL_PACKAGES)} == set(packages)
     assert {"torch", "numpy", "einops", "jaxtyping"} <= set(packages)
     ours = "pytest _pytest grader tests msgspec rich typer hypothesis pip"
     assert not {*ours.split()} & set(packages)
@@ -182,7 +182,7 @@ def gets_the_same_box(environment):
     """Run SCRIPT as a user who owns nothing here; skip if that is impossible."""
     with as_an_ordinary_user() as words:
         line = [*words, sys.executable, "-c", SCRIPT]
-        done = ran(line, cwd=visible.GRADER.parent, env=os.environ | environment)
+        done = ran(line, cwd=visible_files.GRADER.parent, env=os.environ | environment)
     if "the sandbox cannot be started" in done.stderr:
         pytest.skip(f"that user cannot start a sandbox here: {done.stderr.strip()[-300:]}")
     assert ("bubblewrap True False True 2 True\n", "") == (done.stdout, done.stderr)

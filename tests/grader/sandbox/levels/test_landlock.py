@@ -23,7 +23,7 @@ from grader.base.errors import Crashed, Raised, SandboxUnavailable
 from grader.results.merge_runs import WEAKEST_FIRST
 from grader.sandbox import levels
 from grader.sandbox.levels import landlock
-from grader.worker import walls
+from grader.worker import isolation_walls
 from tests.grader.classroom.a_class import LISTS, hand_in
 from tests.grader.in_the_sandbox import COURSE, MIB, NEEDS_LANDLOCK, answer, ask, plain_box, session
 from tests.grader.processes import processes, ran, until
@@ -327,6 +327,10 @@ with plain_box("landlock", scratch_bytes=2**23) as sandbox:
         with pytest.raises(GraderFault) as caught:
             answer(sandbox, WRITES, "write", 4)
         print(caught.value)
+        bare = plain_box("none", scratch_bytes=2**23)
+        with bare as unlimited, pytest.raises(GraderFault) as caught:
+            answer(unlimited, WRITES, "write", 4)
+        print(caught.value)
 """
 
 
@@ -340,12 +344,13 @@ def test_a_full_disk_is_the_fault_of_whoever_fills_it():
         done = ran(command, cwd=COURSE.root)
     if "mount:" in done.stderr:
         pytest.skip(done.stderr)
-    assert done.stdout.splitlines() == [
-        "it wrote more than 64 MiB of files, the limit of a test",
-        "it wrote more than 64 MiB of files, the limit of a test",
+    of_the_test = "it wrote more than 64 MiB of files, the limit of a test"
+    of_others = (
         "the disk that tests write their files to is full: free some space, or set TMPDIR to a "
-        "folder on another disk",
-    ], done.stderr
+        "folder on another disk"
+    )
+    said = [of_the_test, of_the_test, of_others, of_others]
+    assert done.stdout.splitlines() == said, done.stderr
 
 
 OUTSIDE = """
@@ -489,7 +494,7 @@ def test_a_file_of_the_same_disk_has_two_names_and_another_is_copied(tmp_path):
 @NEEDS_LANDLOCK
 def test_a_child_counts_before_it_has_become_the_students_user():
     """Otherwise, a slow start would look like a test that no longer runs."""
-    wall = walls.OwnUser({"uid": 1_234_567_890}, "")
+    wall = isolation_walls.OwnUser({"uid": 1_234_567_890}, "")
     for _ in range(2):
         assert [str(os.getpid())] == wall.processes(os.getpid())
     assert [] == wall.processes(2**30)

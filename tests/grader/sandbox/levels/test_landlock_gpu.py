@@ -19,8 +19,8 @@ from grader.base.errors import SandboxUnavailable
 from grader.course import courses
 from grader.grading.grade import grade
 from grader.sandbox import ioctls
-from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import landlock
+from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
 from tests.grader.in_the_sandbox import COURSE, MIB, NEEDS_LANDLOCK, PLAIN, answer
 from tests.grader.sandbox.levels.test_landlock import GOOD, LEVEL
