@@ -120,11 +120,11 @@ def test_progress_has_a_row_a_problem_and_says_what_is_next(work):
     assert "first failure" not in done.stdout
 
 
-def test_no_folder_above_takes_part_in_a_check(work, root):
+def test_no_folder_above_takes_part_in_a_check(work):
     """Also where pytest finds no settings, as in a course without a pyproject.toml."""
     (work.parent / "conftest.py").write_text("1 / 0")
     (work / "pyproject.toml").unlink()
-    solve(work, root, "linear")
+    solve(work, "linear")
     assert check(work, "linear").returncode == 0
 
 
@@ -304,8 +304,8 @@ def test_the_first_line_does_not_wait_for_torch(work):
 
 
 def test_a_missing_package_is_one_sentence(work):
-    program = "from pathlib import Path; from kit import progress; "
-    program += "raise SystemExit(progress.main(Path.cwd(), ['check']))"
+    program = "from pathlib import Path; from kit import student_command; "
+    program += "raise SystemExit(student_command.main(Path.cwd(), ['check']))"
     done = ran([sys.executable, "-S", "-c", program], cwd=work)  # -S: no installed packages
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("torch, einops, numpy, jaxtyping, pytest not installed in ")

@@ -125,10 +125,8 @@ def test_no_known_mistake_changes_this_process(problem, one_in, box):
 def test_explaining_one_submission_costs_the_next_one_nothing(sandbox):
     """The known mistake leaves autocast on, and finding its name runs it in this process."""
     mistaken, other = COURSE.problem("gpu_mixed_precision"), COURSE.problem("flop_counter")
-    module, known = (
-        REFERENCE[mistaken.path].decode(),
-        known_mistakes.load(COURSE.hidden, mistaken.id),
-    )
+    module = REFERENCE[mistaken.path].decode()
+    known = known_mistakes.load(COURSE.hidden, mistaken.id)
     mistake = next(m for m in known if m.name == "autocast_left_on")
     sources = REFERENCE | {mistaken.path: mistake.applied_to(module).encode()}
     first = grade(Submission("first", sources, []), COURSE, sandbox, problems=[mistaken])
