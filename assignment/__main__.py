@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from kit import progress
-from kit.text import ticking
+from kit import student_command
+from kit.safe_text import ticking
 
 COMMANDS = {
     "fly": "train a small model made of your modules (and of given ones for the rest)",
@@ -21,9 +21,9 @@ COMMANDS = {
 def command_of(name: str) -> ModuleType:
     """The module of one of the course's own commands; importing torch takes seconds."""
     if name == "fly":
-        from flight import command
+        from flight import fly_command
 
-        return command
+        return fly_command
     if name == "race":
         from flight import race
 
@@ -36,7 +36,7 @@ def command_of(name: str) -> ModuleType:
 if __name__ == "__main__":
     root, arguments = Path(__file__).absolute().parents[1], sys.argv[1:]
     if not (arguments and arguments[0] in COMMANDS):
-        sys.exit(progress.main(root, arguments, COMMANDS))
+        sys.exit(student_command.main(root, arguments, COMMANDS))
     try:
         with ticking("starting ", sys.stdout):
             module = command_of(arguments[0])

@@ -24,7 +24,7 @@ import single
 from grader.course import courses
 from grader.course.courses import Course
 from grader.grading.grade import grade
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
 
 # Function bodies that fail in different ways; the functions of a submission get them in turn.

@@ -22,7 +22,7 @@ from typing import Any
 from grader.base.errors import UsageError
 from grader.course import courses
 from grader.sandbox import gpus
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.submission import submissions
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from grader.course import courses
 from grader.course.courses import Course, sources_in
-from grader.solutions import fragments, mistakes
+from grader.solutions import fragments, known_mistakes
 from grader.solutions.fragments import Solution
 from kit.handing_in import zipped
 
@@ -111,7 +111,7 @@ def modules_of(course: Course) -> list[Module]:
             for solution in kind.load(course.hidden, problem.id)
             if solution.is_tried_on("cpu", ("cpu",))
         ]
-        for kind in (mistakes, fragments)
+        for kind in (known_mistakes, fragments)
     )
     paths = {p.id: p.path for p in course.problems if p.device == "cpu"}
     return [

@@ -1,5 +1,6 @@
 """`python -m assignment fly` trains a small language model that is made of your own modules.
 
 It predicts what the run will take with your formulas, flies, and compares. Import order:
-`text`, `given` ← `parts` ← `model` ← `prediction` ← `flying` ← `page` ← `command`.
+`training_text`, `given_parts` ← `parts` ← `model` ← `prediction` ← `flying` ← `flight_page` ←
+`fly_command`.
 """

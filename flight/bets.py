@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 
-from kit.progress import submit
-from kit.progress.outcomes import SITES
-from kit.text import counted, print_anywhere
+from kit.safe_text import counted, print_anywhere
+from kit.student_command import submit
+from kit.student_command.public_outcomes import SITES
 
 KEPT = ".bets.json"
 IN_A_TERMINAL = "a terminal asks them (in JupyterLab: File, New, Terminal)"
@@ -133,12 +133,12 @@ def main(root: Path, arguments: list[str]) -> int:
 
 def questions(site: Path) -> dict[str, list[Question]]:
     """The questions of each page that has some, by the chapter's number or the page's name."""
-    found = {}
+    found: dict[str, list[Question]] = {}
     for path in [*sorted(site.glob("[0-9]*.html")), site / "napkin.html"]:
         name = str(int(path.stem[:2])) if path.stem[:1].isdigit() else path.stem
         with suppress(OSError):
             if there := list(_questions(path.read_text(encoding="utf-8"), name)):
-                found[name] = there
+                found[name] = [*found.get(name, []), *there]
     return found
 
 

@@ -13,10 +13,10 @@ from typing import Any, TextIO
 import numpy as np
 import torch
 
-from flight import given, prediction, training_text
+from flight import given_parts, prediction, training_text
 from flight.model import SIZES, Chick, Size, write
 from flight.parts import Parts
-from kit.text import counted, printable, ticking
+from kit.safe_text import counted, printable, ticking
 
 LOOK_SECONDS = 0.1
 SEED = 0  # of weights and batches
@@ -339,7 +339,7 @@ def _train(
         "device": settings.device,
     }
     if not parts.has("training_loop"):
-        given.train(model, optimizer, tokens, SimpleNamespace(**config), parts)
+        given_parts.train(model, optimizer, tokens, SimpleNamespace(**config), parts)
         return
     from assignment.training import TrainConfig
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flight import given
+from flight import given_parts
 
 # What the flight takes from each problem, and from which module.
 OF_PROBLEM: dict[str, tuple[str, list[str]]] = {
@@ -66,7 +66,7 @@ class Parts:
     def attention(self, q: Tensor, k: Tensor, v: Tensor, heads: int) -> Tensor:
         """Causal attention of features that belong to all heads."""
         if not self.has("einops"):
-            return given.attention(q, k, v, heads)
+            return given_parts.attention(q, k, v, heads)
         q, k, v = (self.split_heads(part, heads) for part in (q, k, v))
         scores = self.attention_scores(q, k)
         later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
@@ -85,12 +85,12 @@ class Parts:
 def load(own: list[str], failing: Sequence[str] = ()) -> Parts:
     """The student's parts for these problems, and given ones for the others."""
     found: dict[str, Callable[..., Any]] = {
-        "Linear": given.linear,
+        "Linear": given_parts.linear,
         "AdamW": torch.optim.AdamW,
         "clip_gradient_norm": nn.utils.clip_grad_norm_,
-        "open_tokens": given.open_tokens,
-        "get_batch": given.get_batch,
-        "save_checkpoint": given.save_checkpoint,
+        "open_tokens": given_parts.open_tokens,
+        "get_batch": given_parts.get_batch,
+        "save_checkpoint": given_parts.save_checkpoint,
     }
     for problem in own:
         module, names = OF_PROBLEM[problem]

@@ -23,13 +23,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
-from flight import given, parts
+from flight import given_parts, parts
 from flight.flying import Live
 from flight.model import Chick, Size
 from flight.prediction import activation_bytes
 from kit.handing_in import ENTRY
-from kit.progress import read_course, submit
-from kit.text import counted, one_line, print_anywhere, ticking
+from kit.safe_text import counted, one_line, print_anywhere, ticking
+from kit.student_command import read_course, submit
 
 BUDGET = 10**13  # FLOPs, which take two cores some minutes
 # Bytes of weights, gradients, moments and what is kept for a backward pass; at its peak, a step
@@ -147,7 +147,7 @@ def _trained(recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
     with tempfile.TemporaryDirectory() as folder:
         config.log_path = Path(folder, "log")
         with Live(config.log_path, steps, _size(recipe).tokens, sys.stdout):
-            given.train(model, optimizer, text, config, parts.load([]))
+            given_parts.train(model, optimizer, text, config, parts.load([]))
     return model
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from flight.model import SIZES
 from flight.prediction import BF16
-from kit import stand_in
+from kit import gpu_stand_in
 
 SIZE = SIZES["wren"]
 D, FF, LAYERS, CONTEXT = SIZE.d_model, SIZE.d_ff, SIZE.num_layers, SIZE.context_length
@@ -151,21 +151,21 @@ def activation_checkpointing(of: Any) -> str:
 
 def gpu_memory(of: Any) -> str:
     """The residual stream of Wren's micro-batch adds [67.1] MB to the peak."""
-    with stand_in.gpu():
+    with gpu_stand_in.gpu():
         peak = of.gpu.peak_memory(lambda: torch.empty(8 * CONTEXT, D, device="cuda"))
     return f"{peak.peak_above_before / 1e6:.1f}"
 
 
 def gpu_timing(of: Any) -> str:
     """Your clock can time Wren's GELU now: no H100 takes less than [0.72] ms for it."""
-    with stand_in.gpu(kernel_seconds=[0.00072] * 3) as gpu:
+    with gpu_stand_in.gpu(kernel_seconds=[0.00072] * 3) as gpu:
         return f"{1e3 * of.gpu.time_kernel(gpu.kernel, warmup=1, repeats=2):.2f}"
 
 
 def gpu_prefetch(of: Any) -> str:
     """Each of Wren's GPUs got the [65,536] tokens of a step while it computed."""
     batches = [(torch.zeros(8, CONTEXT), torch.zeros(8, CONTEXT))] * 8
-    with stand_in.gpu():
+    with gpu_stand_in.gpu():
         return f"{sum(x.numel() for x, _ in of.gpu.Prefetcher(iter(batches), 'cuda')):,}"
 
 

@@ -15,7 +15,12 @@ html_title = project
 copyright = ""
 language = "en"
 
-extensions = ["myst_parser", "sphinx_copybutton", "sphinxcontrib.bibtex", "handout.site.extension"]
+extensions = [
+    "myst_parser",
+    "sphinx_copybutton",
+    "sphinxcontrib.bibtex",
+    "handout.site.sphinx_extension",
+]
 exclude_patterns = ["build", "site"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3

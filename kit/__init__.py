@@ -24,10 +24,11 @@ USUAL_LIMITS = {
 }
 # The modules that the process of a student's code may read.
 IN_THE_BOX = (
-    "__init__", "student", "programs", "forbidden_calls", "stand_in", "loaded",
+    "__init__", "student", "student_programs", "forbidden_in_source", "gpu_stand_in",
+    "loaded_libraries",
 )  # fmt: skip
 # Those of them that cannot be imported without torch.
-NEED_TORCH = ("kit.stand_in",)
+NEED_TORCH = ("kit.gpu_stand_in",)
 
 
 def name_of(requirement: str) -> str:

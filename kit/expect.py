@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
-from kit.loaded import is_array, is_scalar, is_tensor
-from kit.text import labelled, pointer
+from kit.loaded_libraries import is_array, is_scalar, is_tensor
+from kit.safe_text import labelled, pointer
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from kit import USUAL_LIMITS, USUAL_PACKAGES, expect, name_of
+from kit.safe_text import message_of
 from kit.student import StudentPackage, generator_of
-from kit.text import message_of
 
 NOT_ATTEMPTED = "not attempted"
 MARKS = (

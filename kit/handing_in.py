@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import PurePosixPath
 
-from kit.text import one_line
+from kit.safe_text import one_line
 
 # The grader uses the course's copies of these files.
 THE_COURSES = (

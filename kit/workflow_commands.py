@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, repeat
 
-from kit.text import counted, printable
+from kit.safe_text import counted, printable
 
 # GitHub shows ten annotations of each level for a step.
 SHOWN = 10

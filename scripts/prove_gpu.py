@@ -26,17 +26,17 @@ import pytest
 from grader.base.errors import GraderFault, StudentFault, UsageError
 from grader.course import courses
 from grader.course.courses import Limits
-from grader.publish import bundles
+from grader.publish import student_bundle
 from grader.report import json_report
-from grader.results.records import SubmissionResult
+from grader.results.result_records import SubmissionResult
 from grader.sandbox import gpus, levels, preflight
-from grader.sandbox.box import Sandbox
 from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, SLACK_BYTES
 from grader.sandbox.gpus import Gpu
+from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from kit import handing_in
-from kit.progress import last_time, read_course
 from kit.student import call
+from kit.student_command import last_time, read_course
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
 
 TREE = Path(__file__).resolve().parents[1]
@@ -393,7 +393,7 @@ def test_the_attack_suite_with_the_device_in_the_box() -> None:
 
 def test_the_flight_of_the_reference(tmp_path: Path) -> None:
     """With all its parts, whose public tests are known to pass."""
-    files = {**bundles.student(COURSE, None), **courses.sources_in(COURSE.reference)}
+    files = {**student_bundle.student(COURSE, None), **courses.sources_in(COURSE.reference)}
     for path, content in files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)

@@ -2,18 +2,17 @@
 
 import json
 import statistics
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from markupsafe import Markup
 
-from grader.analysis import items
-from grader.analysis.items import FEWEST_OF_EACH
-from grader.analysis.survey import Member, Spread, Survey
-from grader.classroom.records import State
-from grader.report import pages
-from grader.report.wording import clean, number
+from grader.analysis import item_analysis
+from grader.analysis.class_statistics import Member, Spread, Survey
+from grader.analysis.item_analysis import FEWEST_OF_EACH
+from grader.classroom.class_records import State
+from grader.report import html_pages
+from grader.report.shared_wording import clean, number
 
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"
@@ -25,16 +24,11 @@ TROUBLE = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED)
 
 
 def render(
-    survey: Survey,
-    *,
-    title: str,
-    at: datetime | None = None,
-    with_names: bool = True,
-    link: Callable[[Member], str] = lambda member: "",
+    survey: Survey, *, title: str, at: datetime | None = None, with_names: bool = True
 ) -> str:
-    """The page, which is one file; `link` gives the address of a student's own page, or nothing."""
+    """The page, which is one file."""
     states = [m.standing.state for m in survey.members]
-    return pages.render(
+    return html_pages.render(
         "class.html",
         title=f"{clean(title, 100)}: the class",
         folder=TEMPLATES,
@@ -60,7 +54,6 @@ def render(
         shown_tests=SHOWN_TESTS,
         fewest_of_each=FEWEST_OF_EACH,
         sections=[clean(m.standing.student.section, 50) for m in survey.members],
-        links=[link(member) for member in survey.members],
         number=number,
         per_cent=_per_cent,
         decimals=lambda x: "–" if x is None else f"{x:.2f}".replace("-", "−"),
@@ -160,6 +153,8 @@ def _member(survey: Survey, member: Member, with_names: bool) -> dict[str, objec
         "failed": member.failed,
         "score": standing.score,
         "hours": round(hours, 2) if hours is not None and with_names else None,
-        "tries": items.in_words(member.tries, problems),
-        "stalls": [at for at, one in enumerate(problems) if items.is_stalled(one, member.tries)],
+        "tries": item_analysis.in_words(member.tries, problems),
+        "stalls": [
+            at for at, one in enumerate(problems) if item_analysis.is_stalled(one, member.tries)
+        ],
     }

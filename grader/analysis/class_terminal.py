@@ -4,10 +4,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from grader.analysis.drafts import EqualAnswers
-from grader.analysis.survey import Spread, Survey
-from grader.report.terminal import printed
-from grader.report.wording import clean, number
+from grader.analysis.class_statistics import Spread, Survey
+from grader.analysis.mistake_drafts import EqualAnswers
+from grader.report.shared_wording import clean, number
+from grader.report.terminal_report import printed
 
 WIDE = 160  # the width in columns if stdout is not a terminal
 

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from grader.base import interrupts, temporary
+from grader.base import interrupts, temporary_folders
 from grader.base.errors import MachineFault, UsageError
-from kit.text import one_line
+from kit.safe_text import one_line
 
 written: list[Path] = []  # the files that this process wrote, in order
 kept: list[Path] = []  # gradebooks that this process updates while it runs
@@ -156,7 +156,7 @@ class _Aside:
         self._places: dict[Path, Path] = {}  # each file, and the path as the command names it
         self._files: dict[Path, Path] = {}  # the place of each file, and the file
         self._streams: list[tuple[Path, bytes]] = []
-        self._folders: dict[Path, temporary.TemporaryFolder] = {}
+        self._folders: dict[Path, temporary_folders.TemporaryFolder] = {}
 
     def keep(self, path: Path, content: bytes) -> None:
         """Keep a file until `move`."""
@@ -168,8 +168,8 @@ class _Aside:
             if place.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
             if place.parent not in self._folders:
-                self._folders[place.parent] = temporary.TemporaryFolder(
-                    str(place.parent), temporary.HIDDEN
+                self._folders[place.parent] = temporary_folders.TemporaryFolder(
+                    str(place.parent), temporary_folders.HIDDEN
                 )
             file = Path(self._folders[place.parent].name, str(len(self._files)))
             with file.open("xb") as f:

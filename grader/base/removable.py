@@ -10,7 +10,7 @@ def modules(folder: str) -> dict[str, ModuleType]:
     """Import the modules that a folder has, in alphabetical order; by name.
 
     Args:
-        folder: The folder as a package, such as "grader.report.more".
+        folder: The folder as a package, such as "grader.report.removable".
     """
     paths = importlib.import_module(folder).__path__
     names = sorted(module.name for module in pkgutil.iter_modules(paths))
@@ -18,5 +18,9 @@ def modules(folder: str) -> dict[str, ModuleType]:
 
 
 def objects(folder: str, name: str) -> dict[str, Any]:
-    """The object of this name of each module that a folder has, by the module's name."""
-    return {key: getattr(module, name) for key, module in modules(folder).items()}
+    """The object of this name of each module that a folder has.
+
+    Its key is the module's name without this one: DOWNLOAD of `x_download` has the key `x`.
+    """
+    ending = f"_{name.lower()}"
+    return {key.removesuffix(ending): getattr(one, name) for key, one in modules(folder).items()}

@@ -17,17 +17,17 @@ import msgspec
 
 from grader.base import interrupts
 from grader.base.errors import GraderFault, SubmissionRefused, UsageError
+from grader.classroom.class_records import HandedIn, Student
 from grader.classroom.executor import BatchEvent, Ended, Executor, Noted, Started, Waits
 from grader.classroom.gradebook import Gradebook
-from grader.classroom.records import HandedIn, Student
 from grader.course.courses import Course
 from grader.report import json_report
-from grader.report.wording import duration
+from grader.report.shared_wording import duration
 from grader.submission.archives import MAX_ARCHIVE_BYTES
 from grader.submission.reader import SubmissionReader
 from grader.submission.submissions import Submission
 from kit.handing_in import MAX_BYTES
-from kit.text import first, one_line
+from kit.safe_text import first, one_line
 
 # How often a submission is tried if the grader fails on it.
 FAULTS = 2

@@ -31,7 +31,7 @@ import msgspec
 from grader import __version__
 from grader.base import interrupts
 from grader.base.errors import MachineFault, UsageError
-from kit.text import one_line
+from kit.safe_text import one_line
 
 Decoded = TypeVar("Decoded")
 

@@ -19,7 +19,7 @@ from typing import IO
 import msgspec
 
 from grader.base.errors import MachineFault, UsageError
-from kit.text import one_line
+from kit.safe_text import one_line
 
 # Of what a field holds, packed or unpacked: a student's source, or a result.
 MOST_BYTES = 64 * 2**20

@@ -17,10 +17,10 @@ from grader.base.errors import GraderFault, SandboxUnavailable
 from grader.classroom.setups import Setup
 from grader.course.courses import Course
 from grader.sandbox import gpu_turns
-from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
-from grader.sandbox.pool import Pool, own_course, own_sandbox
+from grader.sandbox.process_pool import Pool, own_course, own_sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
 
 TICK_SECONDS = 0.5  # how long an executor waits for an event before it yields None

@@ -19,13 +19,13 @@ from pathlib import Path
 import msgspec
 
 from grader.classroom import database
-from grader.classroom.attempts import Attempts
-from grader.classroom.merged_entries import EnrolledStudents
-from grader.classroom.recorded import Decisions, Feedback, Pushes
-from grader.classroom.results import Results
+from grader.classroom.merged_students import EnrolledStudents
 from grader.classroom.setups import StoredSetups
-from grader.course import policies
-from grader.course.policies import Policy
+from grader.classroom.stored_attempts import Attempts
+from grader.classroom.stored_decisions import Decisions, Feedback, Pushes
+from grader.classroom.stored_results import Results
+from grader.course import late_policy
+from grader.course.late_policy import Policy
 
 MAX_FILE_NAME = 200  # bytes; file systems allow 255, with a suffix and a mark for a temporary file
 HASH_DIGITS = 16  # so many that nobody finds two ids with one hash
@@ -77,12 +77,12 @@ class Gradebook:
         text = self._fact("policy")
         if text is None:
             return None
-        policy = policies.from_keys(msgspec.json.decode(text))
-        policies.check(self.path, policy)
+        policy = late_policy.from_keys(msgspec.json.decode(text))
+        late_policy.check(self.path, policy)
         return policy
 
     def remember(self, policy: Policy) -> None:
-        self._store("policy", policies.as_keys(policy))
+        self._store("policy", late_policy.as_keys(policy))
 
 
 @contextmanager

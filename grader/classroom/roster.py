@@ -19,8 +19,8 @@ import msgspec
 
 from grader.base import files
 from grader.base.errors import UsageError, did_you_mean
-from grader.classroom.records import HandedIn, Student, called
-from kit.text import counted, one_line
+from grader.classroom.class_records import HandedIn, Student, called
+from kit.safe_text import counted, one_line
 
 MAX_SHOWN = 300
 DELIMITERS = ",;\t"

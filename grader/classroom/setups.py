@@ -1,7 +1,7 @@
 """Everything that a result depends on besides the submission: suite, program, torch and options.
 
-Only results with the same setup can be compared, so a gradebook never mixes setups; `switching`
-says how another setup comes to count.
+Only results with the same setup can be compared, so a gradebook never mixes setups;
+`switching_setups` says how another setup comes to count.
 """
 
 import hashlib
@@ -15,14 +15,14 @@ from packaging.requirements import Requirement
 import kit
 from grader import __version__
 from grader.classroom import database
-from grader.classroom.merged_entries import BookPart
+from grader.classroom.merged_students import BookPart
 from grader.course.courses import PACKAGE, Course, Problem
 from grader.sandbox.levels import Isolation
 
 # The parts of the grader that decide a score; a test compares them with what grading imports.
 DECIDES = (
-    "base/errors.py", "base/judging_time.py", "course/courses.py", "course/problems.py", "grading",
-    "results", "sandbox", "submission", "tools", "wire", "worker",
+    "base/errors.py", "base/judging_time.py", "course/courses.py", "course/problems_toml.py",
+    "grading", "results", "sandbox", "submission", "tools", "wire", "worker",
 )  # fmt: skip
 
 
@@ -189,20 +189,20 @@ class StoredSetups(BookPart):
         """The number of the setup whose results count on a device; None before the first."""
         return self.in_force().get(device)
 
-    def apply(self, *numbers: int, why: str, who: str = "") -> None:
+    def apply(self, *numbers: int, why: str) -> None:
         """Make the results of setups count from now on, as one step: one setup for each device."""
         with self._db:
             for setup in numbers:
-                self._add("applied", device=self.get(setup).device, setup=setup, who=who, why=why)
+                self._add("applied", device=self.get(setup).device, setup=setup, why=why)
                 why = "together"
 
-    def undo(self, *, who: str = "") -> bool:
+    def undo(self) -> bool:
         """Make the results before the last step count again; return whether there were any."""
         steps = self._steps()
         if len(steps) < 2:
             return False
         setup = next(iter(steps[-1].values()))
-        self.apply(setup, why="undo", who=who)
+        self.apply(setup, why="undo")
         return True
 
     def partner_of(self, setup: Setup) -> int | None:

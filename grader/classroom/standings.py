@@ -9,20 +9,20 @@ from datetime import datetime
 import msgspec
 
 from grader.base.errors import UsageError, did_you_mean, no_such
-from grader.classroom.attempts import Attempt
+from grader.classroom.class_records import Standing, State, Student, called
 from grader.classroom.gradebook import Gradebook
-from grader.classroom.records import Standing, State, Student, called
-from grader.classroom.results import Grade
 from grader.classroom.roster import folded
 from grader.classroom.setups import Setup
-from grader.course import policies
+from grader.classroom.stored_attempts import Attempt
+from grader.classroom.stored_results import Grade
+from grader.course import late_policy
 from grader.course.courses import Course, Problem
-from grader.course.policies import Policy, kept
-from grader.report.remarks import Override, RegradeRequest
+from grader.course.late_policy import Policy, kept
+from grader.report.gradebook_notes import Override, RegradeRequest
 from grader.results.points import submission_result
-from grader.results.records import GraderInfo, SubmissionInfo, SubmissionResult
+from grader.results.result_records import GraderInfo, SubmissionInfo, SubmissionResult
 from kit.handing_in import Accepted
-from kit.text import counted, first, one_line
+from kit.safe_text import counted, first, one_line
 
 
 class Class:
@@ -31,7 +31,7 @@ class Class:
     def __init__(self, book: Gradebook, course: Course, rules: Policy | None = None) -> None:
         self.book = book
         self.course = course
-        self._given = rules or book.policy() or policies.load(course.policy)
+        self._given = rules or book.policy() or late_policy.load(course.policy)
         self.rules = msgspec.structs.replace(self._given, late_days_used=_used(book, self._given))
 
     def read_again(self) -> "Class":

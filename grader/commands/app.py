@@ -14,13 +14,13 @@ from typing import Any
 import typer
 from typer.models import CommandInfo
 
-from grader.base import files, outputs
+from grader.base import files, output_paths
 from grader.base.errors import CourseFault, UsageError
-from grader.base.outputs import Holds, Named
+from grader.base.output_paths import Named
 from grader.commands import parameters
 from grader.commands.parameters import Parameter, parameters_of
 from grader.course import courses
-from kit.text import one_line
+from kit.safe_text import one_line
 
 
 class App(typer.Typer):
@@ -78,7 +78,8 @@ class App(typer.Typer):
     def _only_the_named(self) -> Iterator[None]:
         """Give Typer only the named command: to work out all parameters takes longer than many."""
         every = self.registered_commands
-        named = [one for one in every if sys.argv[1:2] == [name_of(one)]]
+        place = 3 if sys.argv[1:2] == ["--course"] else 1
+        named = [one for one in every if sys.argv[place : place + 1] == [name_of(one)]]
         self.registered_commands = named or every
         try:
             yield
@@ -122,14 +123,10 @@ def _check(parameters: Iterable[Parameter], values: Mapping[str, Any]) -> None:
     for _, named in given:
         _refuse_impossible(named)
     root = next((named.path for _, named in given if named.name == "--course"), None)
-    inputs = [
-        (named, any(isinstance(mark, Holds) for mark in one.marks))
-        for one, named in given
-        if one.writes is None and named.name != "--course"
-    ]
+    inputs = [named for one, named in given if one.writes is None and named.name != "--course"]
     written = [(named, one.writes) for one, named in given if one.writes]
     if written:
-        outputs.check(written, inputs, [*courses.own_files(root), courses.PACKAGE])
+        output_paths.check(written, inputs, [*courses.own_files(root), courses.PACKAGE])
 
 
 def _refuse_impossible(named: Named) -> None:

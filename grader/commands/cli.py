@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NoReturn
 from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.base import files, interrupts, removable
 from grader.base.errors import EndsCommand, MachineFault
-from grader.wire import shortcuts
-from kit.text import end_of_line, one_line, printable
+from grader.wire import speed_shortcuts
+from kit.safe_text import end_of_line, one_line, printable
 
 if TYPE_CHECKING:
     from grader.commands.app import App
@@ -60,13 +60,13 @@ def command_line(first: str = "") -> "App":
     If the first word of the command line is a command for one submission, those for a class are
     left out, because importing them takes longer than that command's own code.
     """
-    from grader.commands import grading  # noqa: F401  adds its commands
-    from grader.commands.options import app
+    from grader.commands import grade_commands  # noqa: F401  adds its commands
+    from grader.commands.shared_options import app
 
     if first not in {one.callback.__name__ for one in app.registered_commands if one.callback}:
-        from grader.commands import classes, deciding, analysis  # noqa: F401, I001
+        from grader.commands import class_commands, decision_commands, analysis_commands  # noqa: F401, I001
 
-        removable.modules("grader.commands.more")
+        removable.modules("grader.commands.removable")
     return app
 
 
@@ -109,7 +109,7 @@ def _leave(code: int) -> NoReturn:
     Freeing takes 0.2 s. Python would also kill itself with SIGINT if a SIGINT had arrived in the
     middle of an `exec`.
     """
-    if shortcuts.is_off("exit"):
+    if speed_shortcuts.is_off("exit"):
         sys.exit(code)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

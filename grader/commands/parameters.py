@@ -14,8 +14,8 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from grader.base.errors import did_you_mean
-from grader.base.outputs import Writes
-from kit.text import one_line
+from grader.base.output_paths import Writes
+from kit.safe_text import one_line
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 import kit
 from grader.base.errors import CourseFault, UsageError
-from grader.course import problems
+from grader.course import problems_toml
 from kit import handing_in
 
 CODE_BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -73,7 +73,7 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def rules(self) -> dict[str, Any]:
-        """The rules for searching a problem's source; see kit/forbidden_calls.py."""
+        """The rules for searching a problem's source; see kit/forbidden_in_source.py."""
         names = ("id", "functions", "forbidden", "forbidden_in")
         return {name: getattr(self, name) for name in names}
 
@@ -209,10 +209,10 @@ class Course(msgspec.Struct, frozen=True):
         found = {}
         for problem, section in self.sections.items():
             chapter, _, number = section.partition(".")
-            pages = sorted(self.handout.glob(f"{int(chapter):02}_*.md"))
-            if url and pages:
-                page = f"{pages[0].stem}.html#section-{chapter}-{number}"
-                found[problem] = f"{url.rstrip('/')}/{page}"
+            for path in self.handout.glob(f"{int(chapter):02}_*.md"):
+                if url and f"\n## {section} " in text_of(path):
+                    page = f"{path.stem}.html#section-{chapter}-{number}"
+                    found[problem] = f"{url.rstrip('/')}/{page}"
         return found
 
     def limits_of(self, problem: Problem) -> Limits:
@@ -245,7 +245,7 @@ class Course(msgspec.Struct, frozen=True):
         """All code that every student gets: stubs, public tests, and examples of the handout."""
         given = [*self.assignment.rglob("*.py"), *(self.tests / "public").rglob("*.py")]
         pages = [text_of(page) for page in sorted(self.handout.glob("*.md"))]
-        examples = [text for page in pages for text in CODE_BLOCK.findall(page)]
+        examples = [_typed(text) for page in pages for text in CODE_BLOCK.findall(page)]
         return [text_of(path) for path in sorted(given)] + examples
 
     def given_modules(self) -> dict[str, bytes]:
@@ -289,7 +289,7 @@ class Course(msgspec.Struct, frozen=True):
         # what the stand-in for a GPU does and what a model wrote.
         own = ("__init__.py", "base/markdown_figures.py")
         named |= {f"grader/{name}": PACKAGE / name for name in own}
-        named |= {f"kit/{name}": kit.HERE / name for name in ("stand_in.py", "text.py")}
+        named |= {f"kit/{name}": kit.HERE / name for name in ("gpu_stand_in.py", "safe_text.py")}
         return dict(sorted(named.items()))
 
     def handout_sha256(self) -> str:
@@ -351,6 +351,12 @@ def _sha256(files: dict[str, Path]) -> str:
     return digest.hexdigest()
 
 
+def _typed(example: str) -> str:
+    """An example without prompts and what Python prints, if it has prompts."""
+    lines = [line[4:] for line in example.splitlines() if line.startswith((">>> ", "... "))]
+    return "\n".join(lines) or example
+
+
 def text_of(path: Path) -> str:
     """The text of one of a course's files.
 
@@ -407,10 +413,10 @@ def load(root: Path | None = None) -> Course:
         raise UsageError(f"--course {root}: expected the folder of a course; {why}") from None
     except UnicodeDecodeError as e:
         raise CourseFault(f"{path} is not UTF-8 text: {e}") from None
-    listed = problems.load(
+    listed = problems_toml.load(
         text, {name: kind for name, kind in Limits.__annotations__.items() if kind in (int, float)}
     )
-    if isinstance(listed, problems.Wrong):
+    if isinstance(listed, problems_toml.Wrong):
         raise CourseFault(f"{path}:{listed.line}: {listed.text}")
     try:
         return Course(
@@ -446,7 +452,7 @@ def check_packages(course: Course) -> None:
                 continue
             found = f"{package.name} {version} is installed in {sys.prefix}"
         path = course.list_of_problems
-        line = problems.line_of(text_of(path), "packages")
+        line = problems_toml.line_of(text_of(path), "packages")
         raise CourseFault(
             f"{path}:{line}: packages: expected {package}; {found}: "
             f'run `{sys.executable} -m pip install "{package}"`'

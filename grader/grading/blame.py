@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 from grader.base.errors import GraderFault, StudentFault
 from grader.base.judging_time import JudgingTime
 from grader.course.courses import Problem, sources_in
-from grader.grading.job import Job, Opens
+from grader.grading.grading_job import Job, Opens
 from grader.grading.local_student import LocalSession
 from grader.grading.mistake_matching import Call
 from grader.grading.same_answers import same
 from grader.grading.sandboxed_student import RemoteStudent
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from kit import expect
-from kit.loaded import is_array, is_tensor
+from kit.loaded_libraries import is_array, is_tensor
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -3,8 +3,8 @@
 from contextlib import closing
 
 from grader.base.errors import GraderFault, Status
-from grader.grading.job import Job
-from grader.results.records import Outcome
+from grader.grading.grading_job import Job
+from grader.results.result_records import Outcome
 from grader.sandbox.preflight import check_device, limits_to_look
 
 # Outcomes that a broken GPU cannot have caused.

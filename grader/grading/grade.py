@@ -21,20 +21,20 @@ from types import ModuleType
 from grader import __version__
 from grader.base.errors import CourseFault, GraderFault
 from grader.course.courses import Course, Problem
-from grader.grading import garbage
+from grader.grading import free_memory
 from grader.grading.gpu_health import GpuHealth
+from grader.grading.grading_job import Host, Job, Opens, Progress
+from grader.grading.hidden_outcomes import Outcomes
 from grader.grading.hidden_tests import collected, forget
-from grader.grading.job import Host, Job, Opens, Progress
-from grader.grading.outcomes import Outcomes
-from grader.grading.plugin import run_tests
+from grader.grading.pytest_plugin import run_tests
 from grader.grading.static_checks import check_without_running
 from grader.results.points import problem_result, submission_result
-from grader.results.records import GraderInfo, SubmissionResult
+from grader.results.result_records import GraderInfo, SubmissionResult
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
 from grader.wire import torch_compiler
-from kit.text import printable
+from kit.safe_text import printable
 
 
 def grade(
@@ -79,7 +79,7 @@ def grade(
             could be graded.
     """
     import_libraries(course)
-    garbage.collect()
+    free_memory.collect()
     started = time.monotonic()
     chosen = list(course.problems if problems is None else problems)
     job = Job(

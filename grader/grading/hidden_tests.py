@@ -129,6 +129,8 @@ def _words(root: Path, files: list[str]) -> list[str]:
         os.environ.pop(name, None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     options = ["-c", os.devnull, "--rootdir", str(root), "--import-mode=importlib"]
+    # pytest would run a conftest.py of any folder above, and list all that these folders hold.
+    options += ["--confcutdir", str(root)]
     options += ["--continue-on-collection-errors", "--assert=plain", "-s", "-p", "kit.fixtures"]
     options += [word for plugin in OF_NO_USE for word in ("-p", f"no:{plugin}")]
     return [*options, *files]

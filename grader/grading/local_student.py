@@ -1,8 +1,8 @@
 """Run one of our own solutions in this process instead of a sandbox.
 
 This is faster than a sandbox, but gives no isolation at all. Use it for the variations of the
-reference that `trials` makes and for drafts of tests, never for code from others. A probe's result
-is encoded and decoded as if it came out of a sandbox, so that a test sees no difference.
+reference that `derived_trials` makes and for drafts of tests, never for code from others. A probe's
+result is encoded and decoded as if it came out of a sandbox, so that a test sees no difference.
 """
 
 import importlib
@@ -15,19 +15,19 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from grader.base import temporary
+from grader.base import temporary_folders
 from grader.base.errors import NotAttempted, Raised, StudentFault, TimedOut
 from grader.base.judging_time import ending_after
 from grader.course.courses import Limits
 from grader.grading.undo_settings import restored
-from grader.sandbox import replies
-from grader.sandbox.endings import is_a_stub
+from grader.sandbox import reply_checks
 from grader.sandbox.gpu_readings import Readings
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
-from grader.sandbox.replies import Probe
+from grader.sandbox.reply_checks import Probe
+from grader.sandbox.timeout_and_crash import is_a_stub
 from grader.wire import protocol
-from kit import forbidden_calls
+from kit import forbidden_in_source
 from kit.student import StudentPackage, seed_generators_of_the_cpu
 
 
@@ -40,7 +40,7 @@ class LocalBox:
     gpu_works = False
 
     def __init__(self) -> None:
-        self._folder = temporary.TemporaryFolder()
+        self._folder = temporary_folders.TemporaryFolder()
         self._sources: dict[str, bytes] | None = None
         self.scratch = Path(self._folder.name, "scratch")
 
@@ -143,9 +143,10 @@ class LocalSession:
                 os.chdir(home)
 
     def inspect(self, rules: dict[str, list[dict[str, Any]]]) -> Any:
-        """Return the findings in each source, by path; see kit/forbidden_calls.py."""
+        """Return the findings in each source, by path; see kit/forbidden_in_source.py."""
         return {
-            path: forbidden_calls.read(self._sources[path], those) for path, those in rules.items()
+            path: forbidden_in_source.read(self._sources[path], those)
+            for path, those in rules.items()
         }
 
     def look_at_device(self, name: str) -> Any:
@@ -183,7 +184,7 @@ def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any
         reply = as_data(value)
     except protocol.ProtocolError as e:
         raise StudentFault(f"what it returned cannot be sent: {e}") from None
-    replies.check(probe, reply)
+    reply_checks.check(probe, reply)
     return reply
 
 

@@ -22,15 +22,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grader.base import temporary
+from grader.base import temporary_folders
 from grader.base.errors import CourseFault, Raised, StudentFault
 from grader.course.courses import Course, Problem
-from grader.grading import garbage, local_student
+from grader.grading import free_memory, local_student
 from grader.grading.same_answers import elements, has_numbers, same
 from grader.grading.undo_settings import restored, silenced
-from grader.sandbox.replies import Probe
-from grader.solutions import mistakes
-from grader.solutions.mistakes import Mistake
+from grader.sandbox.reply_checks import Probe
+from grader.solutions import known_mistakes
+from grader.solutions.known_mistakes import Mistake
 from kit.student import keeping_generators
 
 # If the inputs and answers of a test have more elements than this in total, they are not compared.
@@ -271,7 +271,7 @@ def _pairs(
     found = []
     for first, second in itertools.islice(itertools.combinations(changing, 2), MOST_PAIRS):
         with suppress(CourseFault, SyntaxError):  # they change the same lines
-            source = mistakes.both(first, second, reference)
+            source = known_mistakes.both(first, second, reference)
             package = _made(source, problem.id, problem.module, "two mistakes")
             if _explains(package, rest, passed):
                 found.append((first, second))
@@ -381,7 +381,7 @@ def wrong_solutions(course: Course, problem: Problem) -> list[Wrong]:
 
 
 # A course's files are read once; parsing one takes several milliseconds.
-_known = cache(mistakes.load)
+_known = cache(known_mistakes.load)
 
 
 @cache
@@ -395,7 +395,7 @@ def _loaded(folder: Path, problem_id: str, module: str, reference: str) -> list[
             found.append((mistake, _made(source, problem_id, module, mistake.name)))
         except (CourseFault, SyntaxError):  # `grader validate` reports it
             continue
-    garbage.freeze()  # some probes collect garbage, which then takes 1 ms instead of 70 ms
+    free_memory.freeze()  # some probes collect garbage, which then takes 1 ms instead of 70 ms
     return found
 
 
@@ -438,7 +438,7 @@ def _undisturbed() -> Iterator[None]:
             stack.enter_context(restored())
             stack.enter_context(keeping_generators())
             stack.enter_context(silenced())
-            os.chdir(stack.enter_context(temporary.TemporaryFolder()))
+            os.chdir(stack.enter_context(temporary_folders.TemporaryFolder()))
             try:
                 yield
             finally:

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from grader.course.courses import Course, Problem
+from grader.grading.hidden_outcomes import TestFunction
 from grader.grading.mistake_matching import Case, explained
-from grader.grading.outcomes import TestFunction
 from grader.grading.sandboxed_student import RemoteStudent, SandboxedStudent
-from grader.results.records import Outcome
-from grader.solutions.mistakes import Mistake
+from grader.results.result_records import Outcome
+from grader.solutions.known_mistakes import Mistake
+from kit.safe_text import one_line
 from kit.student import copy_of_generator
-from kit.text import one_line
 
 # Bytes of answers that are kept until the problem's end. Tests with more cannot be rehearsed.
 MOST_BYTES = 64 * 2**20

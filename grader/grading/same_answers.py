@@ -4,8 +4,8 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any
 
-from grader.sandbox.replies import parts
-from kit.loaded import is_array, is_tensor
+from grader.sandbox.reply_checks import parts
+from kit.loaded_libraries import is_array, is_tensor
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -3,9 +3,9 @@
 The tests of a problem run one after the other in one process as long as they pass, or call a stub,
 which `static_checks` knows. A test that ends there in any other way is repeated in a process of its
 own, and only the repetition counts. So a test that passes does not need a process of its own, and
-what one test leaves behind cannot make the next test fail. If a repetition passes, `plugin` runs
-all tests of the problem that have not failed again, each in a process of its own: otherwise, code
-that can tell a used process from a new one could try two answers. A time-out is no answer.
+what one test leaves behind cannot make the next test fail. If a repetition passes, `pytest_plugin`
+runs all tests of the problem that have not failed again, each in a process of its own: otherwise,
+code that can tell a used process from a new one could try two answers. A time-out is no answer.
 
 The next problem's tests go on in the same process if they test the same module under the same
 rules. Another module may not: its tests would also meet what the import of this one has changed.
@@ -18,11 +18,11 @@ from typing import Any
 import msgspec
 
 from grader.course.courses import SPARE_SHARE, Course, Limits, Problem
-from grader.grading.job import Answers, Calls, Job
+from grader.grading.grading_job import Answers, Calls, Job
 from grader.grading.mistake_matching import Call, name_of
 from grader.grading.static_checks import Checked
-from grader.sandbox.meter import Budget, Patience, Spare
-from grader.sandbox.replies import Probe
+from grader.sandbox.reply_checks import Probe
+from grader.sandbox.time_budgets import Budget, Patience, Spare
 from kit.student import call
 
 # Extra seconds per test for CUDA start-up, not charged to the student.

@@ -11,11 +11,11 @@ from typing import Any
 
 from grader.base.errors import Status, StudentFault
 from grader.course.courses import Problem
-from grader.grading.job import Calls, Job
+from grader.grading.grading_job import Calls, Job
 from grader.grading.verdict import PYTHON
-from grader.results.records import Fact, Ignored, Outcome
+from grader.results.result_records import Fact, Ignored, Outcome
 from kit import handing_in
-from kit.text import one_line
+from kit.safe_text import one_line
 
 ModuleReport = StudentFault | dict[str, Any]  # what a parser reports about a module
 

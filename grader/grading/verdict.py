@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from packaging.requirements import Requirement
 
 from grader.base.errors import Raised, Status, StudentFault
-from grader.results.records import Fact, Outcome
+from grader.results.result_records import Fact, Outcome
 from kit import expect
-from kit.text import one_line, printable, worth_a_look
+from kit.safe_text import one_line, printable, worth_a_look
 
 MAX_WHAT = 1500  # characters of what happened
 MAX_TEXT = 300  # of an exception of the student's code

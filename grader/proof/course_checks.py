@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import kit
-from grader.base import temporary
+from grader.base import temporary_folders
 from grader.base.errors import CourseFault, GraderFault, ReleaseRefused
-from grader.course import courses, problems
+from grader.course import courses, problems_toml
 from grader.course.courses import Course, Problem, sources_in
-from grader.proof.kinds import DECLINABLE
-from grader.proof.matrices import OF_GRADESCOPE, SERIOUS, tests_in
-from grader.publish import bundles, gradescope_bundle, stub_files
+from grader.proof.result_matrix import OF_GRADESCOPE, SERIOUS, tests_in
+from grader.proof.trial_kinds import DECLINABLE
+from grader.publish import gradescope_bundle, stub_files, student_bundle
 from grader.results.points import HARM, weights_by_harm
 
 NOT_ATTEMPTED = "not attempted yet"
@@ -82,11 +82,11 @@ def public_tests(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
     """
     names = [f"test_{problem.id}.py" for problem in chosen]
     try:
-        files = bundles.student(course, None)
+        files = student_bundle.student(course, None)
     except ReleaseRefused as e:
         yield f"the public tests did not run, because of `grader release student`: {e}"
         return
-    with temporary.TemporaryFolder() as made:
+    with temporary_folders.TemporaryFolder() as made:
         folder = Path(made)
         _write(folder, files)
         tests = [f"tests/public/{name}" for name in names if f"tests/public/{name}" in files]
@@ -105,7 +105,7 @@ def public_tests(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
 
 def gradescope(course: Course) -> Iterator[str]:
     """What is wrong with the grade of the reference by the zip for Gradescope."""
-    with temporary.TemporaryFolder() as made:
+    with temporary_folders.TemporaryFolder() as made:
         home, source = Path(made), Path(made) / "source"
         try:
             _write(source, gradescope_bundle.bundle(course))
@@ -126,7 +126,7 @@ def gradescope(course: Course) -> Iterator[str]:
 
 
 def _at(course: Course, problem: Problem) -> str:
-    line = problems.line_of_problem(courses.text_of(course.list_of_problems), problem.id)
+    line = problems_toml.line_of_problem(courses.text_of(course.list_of_problems), problem.id)
     return f"{course.list_of_problems}:{line}: problem {problem.id}"
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from rich.table import Table
 from rich.text import Text
 
-from grader.proof.kinds import KINDS, Row
-from grader.proof.matrices import Matrix
+from grader.proof.result_matrix import Matrix
+from grader.proof.trial_kinds import KINDS, Row
 from grader.results.points import HARM
-from kit.text import counted, first
+from kit.safe_text import counted, first
 
 PROVE = ("known mistake proves", "known mistakes prove")
 

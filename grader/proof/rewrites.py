@@ -1,8 +1,8 @@
 """Rewrite the reference, to test the suite on more than hand-written mistakes.
 
-`trials` adds this module to a solution. It is sent into the sandbox as part of the submission, so
-it imports only what a submission may import, and nothing from the grader. Each function replaces
-definitions in the module that calls it:
+`derived_trials` adds this module to a solution. It is sent into the sandbox as part of the
+submission, so it imports only what a submission may import, and nothing from the grader. Each
+function replaces definitions in the module that calls it:
 
     from assignment import rewrites
 

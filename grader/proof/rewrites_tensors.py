@@ -1,6 +1,6 @@
 """Rewrite a reference that uses torch; see rewrites.py.
 
-`trials` adds this module to a solution next to `rewrites`, if the course uses torch.
+`derived_trials` adds this module to a solution next to `rewrites`, if the course uses torch.
 """
 
 import functools

@@ -6,10 +6,10 @@ problem in its module. Each variant must pass every test, and each hidden test m
 On request, hidden tests must also detect each mutant of the reference that is not listed as
 equivalent.
 
-The trials that `trials.py` derives from the reference show that the suite can handle any answer. If
-the answer is a constant, no test may pass, and no test may raise an exception of its own. A correct
-solution must lose nothing for other error messages, types or arithmetic. If a field of an answer
-gets another value, a test must fail; otherwise no test looks at that field.
+The trials that `derived_trials.py` derives from the reference show that the suite can handle any
+answer. If the answer is a constant, no test may pass, and no test may raise an exception of its
+own. A correct solution must lose nothing for other error messages, types or arithmetic. If a field
+of an answer gets another value, a test must fail; otherwise no test looks at that field.
 
 All of this applies to the tests for one device. It depends on how tests end and not on points,
 because the CPU tests of a CUDA problem are worth no points.
@@ -27,22 +27,22 @@ from grader.course import courses
 from grader.course.courses import Course, Problem, id_of_test, sources_in
 from grader.grading.blame import UNUSABLE
 from grader.grading.grade import grade, import_libraries
-from grader.grading.job import Host, Opens
+from grader.grading.grading_job import Host, Opens
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.undo_settings import silenced
-from grader.proof import course_checks, fields, hostile, mutants, public
-from grader.proof.kinds import DECLINABLE, KINDS, Judged, Row
-from grader.proof.matrices import HiddenTest, Matrix, tests_in
-from grader.proof.trials import derived
+from grader.proof import changed_fields, course_checks, hostile_answers, mutants, public_tests
+from grader.proof.derived_trials import derived
+from grader.proof.result_matrix import HiddenTest, Matrix, tests_in
+from grader.proof.trial_kinds import DECLINABLE, KINDS, Judged, Row
 from grader.results.points import HARM, weights_by_harm
-from grader.results.records import SubmissionResult
+from grader.results.result_records import SubmissionResult
 from grader.sandbox import gpu_turns, levels
 from grader.sandbox.gpus import Gpu
-from grader.sandbox.pool import Pool, close_at_end, own_course, own_sandbox
+from grader.sandbox.process_pool import Pool, close_at_end, own_course, own_sandbox
 from grader.sandbox.session import Session
-from grader.solutions import fragments, mistakes
+from grader.solutions import fragments, known_mistakes
 from grader.solutions.fragments import Solution
-from grader.solutions.mistakes import Mistake
+from grader.solutions.known_mistakes import Mistake
 from grader.submission.submissions import Submission
 
 # One in this many wrong solutions and variants is graded again, with a process for each test.
@@ -79,7 +79,7 @@ class Trial:
     """One submission to be graded, and the outcome that its problem requires."""
 
     problem: Problem
-    kind: str  # one of `kinds.KINDS`
+    kind: str  # one of `trial_kinds.KINDS`
     name: str  # the name of the trial within its kind
     sources: dict[str, bytes]  # the submission
     device: str  # the device whose tests are run
@@ -177,7 +177,7 @@ def _described(
     if not how.quick:
         matrix.tests = {problem.id: _tests(course, problem, how.device) for problem in chosen}
     if how.device == "cpu":
-        known = [m for p in problems for m in mistakes.load(course.hidden, p.id)]
+        known = [m for p in problems for m in known_mistakes.load(course.hidden, p.id)]
         matrix.owed = sum(mistake.devices == ("cuda",) for mistake in known)
     return matrix
 
@@ -189,7 +189,7 @@ def _checks(
     yield "points by harm", lambda: course_checks.light_harm(course, chosen)
     if how.device == "cuda":
         return
-    yield "refusals of public tests", lambda: public.unpromised(course, chosen)
+    yield "refusals of public tests", lambda: public_tests.unpromised(course, chosen)
     if how.only_prices:
         return
     if not how.quick:
@@ -339,10 +339,10 @@ def _trials_of_answers(
         twice, here = (kind, name) == ("import", "settings"), not KINDS[kind].needs_sandbox
         one = Trial(problem, kind, name, reference | changed, device, twice=twice, in_process=here)
         yield from (replace(one, seed=seed) for seed in range(2 if kind == "unwritten" else 1))
-    for which in hostile.values():
+    for which in hostile_answers.values():
         one = Trial(problem, "hostile", which, reference, device, in_process=True)
         for number in range(HOSTILE_ROUNDS):
-            session = partial(hostile.HostileSession, which=which, round=number)
+            session = partial(hostile_answers.HostileSession, which=which, round=number)
             yield replace(one, seed=number, sessions=(session,))
 
 
@@ -351,8 +351,8 @@ def _trials_of_fields(
 ) -> Iterator[Trial]:
     """Yield a trial of each field that a probe returns, in which the field has other values."""
     here = [course.hidden_tests(problem)["cpu"]] if device == "cpu" else []
-    for probe, keys, changes in (f for file in here for f in fields.of(course.tests, file)):
-        sessions = tuple(fields.ChangedField(probe, keys, change) for change in changes)
+    for probe, keys, changes in (f for file in here for f in changed_fields.of(course.tests, file)):
+        sessions = tuple(changed_fields.ChangedField(probe, keys, change) for change in changes)
         one = Trial(problem, "field", sessions[0].name, reference, device, in_process=True)
         yield replace(one, sessions=sessions, until_one_fails=not sessions[0].is_whole)
 
@@ -374,14 +374,17 @@ def _trials_of_mutants(
 def to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
     """The wrong solutions of a problem that its tests for a device must catch."""
     usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
-    known = mistakes.load(course.hidden, problem.id)
-    known += mistakes.unread(course.hidden, problem.id)
+    known = known_mistakes.load(course.hidden, problem.id)
+    known += known_mistakes.unread(course.hidden, problem.id)
     return [mistake for mistake in known if mistake.is_tried_on(device, usual)]
 
 
 def right_solutions(course: Course, problem: Problem, device: str) -> list[Solution]:
     """The correct solutions of a problem in other styles, and those that known mistakes modify."""
-    found = [*fragments.load(course.hidden, problem.id), *mistakes.bases(course.hidden, problem.id)]
+    found = [
+        *fragments.load(course.hidden, problem.id),
+        *known_mistakes.bases(course.hidden, problem.id),
+    ]
     return [f for f in found if f.is_tried_on(device, fragments.DEVICES)]
 
 
@@ -432,13 +435,13 @@ def _graded(trial: Trial, where: str) -> Row:
     for session in trial.sessions:
         graded = graded_with(session, fresh=False)
         result = next(p for p in graded.problems if p.id == trial.problem.id)
-        if Judged(result, trial.device).lost or fields.is_never_sent(session):
+        if Judged(result, trial.device).lost or changed_fields.is_never_sent(session):
             break
     judged = Judged(result, trial.device, trial.excused, trial.most)
     if trial.kind == "field":
-        judged = fields.looked_at(judged, trial.sessions[0])
+        judged = changed_fields.looked_at(judged, trial.sessions[0])
     told = (
-        public.first_failure(course, trial.problem, _local_box(), trial.sources)
+        public_tests.first_failure(course, trial.problem, _local_box(), trial.sources)
         if trial.with_public and not trial.is_unread
         else None
     )

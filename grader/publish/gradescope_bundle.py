@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 from grader.base.errors import UsageError
 from grader.course.courses import LEFT_OVER, PACKAGE, Course
-from grader.publish.bundles import kit_files
+from grader.publish.student_bundle import kit_files
 
 PROJECT = "resource-accounting-assignment"
 EXTRA = "grader"

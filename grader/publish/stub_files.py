@@ -16,7 +16,7 @@ from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.course.courses import Course, sources_in
 from grader.solutions.fragments import BEGIN, END, MARK
-from kit.text import counted
+from kit.safe_text import counted
 
 
 def write(course: Course) -> list[Path]:

@@ -3,10 +3,10 @@
 The workflow has to run in the repository whose code was graded, with `assignment/` at its root.
 """
 
-from grader.report.places import place_of
-from grader.report.reasons import Reason
-from grader.report.reported import Reported
-from grader.report.wording import clean, in_points, number
+from grader.report.failure_places import place_of
+from grader.report.lost_points import Reason
+from grader.report.report_contents import Reported
+from grader.report.shared_wording import clean, in_points, number
 from kit import handing_in
 from kit.workflow_commands import Annotation, annotations
 

@@ -4,9 +4,9 @@ Such a system shows a comment as text, or as HTML. So no text contains < or >, a
 zero-width space keeps an address in a student's text from becoming a link in a teacher's comment.
 """
 
-from grader.report.reasons import Reason
-from grader.report.reported import Reported
-from grader.report.wording import clean, in_points, number, unlinked
+from grader.report.lost_points import Reason
+from grader.report.report_contents import Reported
+from grader.report.shared_wording import clean, in_points, number, unlinked
 
 LIMIT = 6_000  # characters
 MAX_REASONS = 12

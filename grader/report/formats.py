@@ -1,4 +1,4 @@
-"""All formats of a report: those listed here, and each module of `more/`."""
+"""All formats of a report: those listed here, and each module of `removable/`."""
 
 from grader.base import removable
 from grader.report import (
@@ -7,9 +7,9 @@ from grader.report import (
     gradescope_report,
     json_report,
     markdown_report,
-    terminal,
+    terminal_report,
 )
-from grader.report.reported import Format, Reported
+from grader.report.report_contents import Format, Reported
 
 
 def _html(reported: Reported) -> str:
@@ -21,7 +21,7 @@ def _html(reported: Reported) -> str:
 
 # By name, which is also the name of the option. The commands list the options in this order.
 FORMATS = {
-    "terminal": Format(terminal.render),
+    "terminal": Format(terminal_report.render),
     "json": Format(json_report.render, "json", file="Write the result as JSON."),
     "html": Format(
         _html,
@@ -44,5 +44,5 @@ FORMATS = {
     ),
     "comment": Format(comment_report.render),
     "annotations": Format(annotations_report.render),
-    **removable.objects("grader.report.more", "FORMAT"),
+    **removable.objects("grader.report.removable", "FORMAT"),
 }

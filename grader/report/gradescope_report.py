@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from grader.course.policies import Shows
-from grader.report.groups import ReportEntry, entries
-from grader.report.reported import Reported
-from grader.report.wording import clean
+from grader.course.late_policy import Shows
+from grader.report.grouped_tests import ReportEntry, entries
+from grader.report.report_contents import Reported
+from grader.report.shared_wording import clean
 
 
 def render(reported: Reported) -> str:

@@ -9,12 +9,12 @@ from typing import Any
 from markupsafe import escape
 
 from grader.base.errors import Status
-from grader.report import pages
-from grader.report.excerpts import excerpt
-from grader.report.reasons import Reason
-from grader.report.reported import RemainingStubs, Reported
-from grader.report.wording import clean, in_points, number
-from grader.results.records import ProblemResult
+from grader.report import html_pages
+from grader.report.code_excerpts import excerpt
+from grader.report.lost_points import Reason
+from grader.report.report_contents import RemainingStubs, Reported
+from grader.report.shared_wording import clean, in_points, number
+from grader.results.result_records import ProblemResult
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_BLOCKS = 60  # reasons shown with all details; a list names the others
@@ -28,7 +28,7 @@ MAX_IGNORED = 20
 MAX_ROWS = 200
 MAX_NOTES = 30  # comments by people
 LONGEST = 300  # characters of a rule, a hint or a fact
-# The CSS class of a status; see look.css.
+# The CSS class of a status; see base.css.
 LOOKS = {
     Status.PASSED: "good",
     Status.NOT_ATTEMPTED: "muted",
@@ -55,7 +55,7 @@ def render(reported: Reported) -> str:
     blocks = _blocks(reported, MAX_BYTES - sum(len(escape(text).encode()) for text in notes))
     left = reported.reasons[len(blocks) :]
     name = clean(result.submission.name, 100)
-    return pages.render(
+    return html_pages.render(
         "report.html",
         title=f"{reported.headline}: {name}",
         styles=[(TEMPLATES / "report.css").read_text(encoding="utf-8")],

@@ -1,4 +1,4 @@
-"""The result as JSON, schema 2: the records of grader/results/records.py, field by field."""
+"""The result as JSON, schema 2: the records of grader/results/result_records.py, field by field."""
 
 import re
 from pathlib import Path
@@ -8,9 +8,9 @@ import msgspec
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.report.reported import Reported
-from grader.results.records import SCHEMA, SubmissionResult
-from kit.text import one_line, printable
+from grader.report.report_contents import Reported
+from grader.results.result_records import SCHEMA, SubmissionResult
+from kit.safe_text import one_line, printable
 
 # The most characters of a text in a file that is read; the grader writes fewer.
 MAX_TEXT = 20_000

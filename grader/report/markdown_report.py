@@ -6,12 +6,12 @@ GitHub interprets nothing. In prose, such as a rule, special characters are writ
 
 import re
 
-from grader.report.reasons import Reason
-from grader.report.remarks import Note
-from grader.report.reported import RemainingStubs, Reported
-from grader.report.wording import MAX_TEXT, clean, in_points, number, unlinked
-from grader.results.records import ProblemResult, SubmissionResult
-from kit.text import counted, first
+from grader.report.gradebook_notes import Note
+from grader.report.lost_points import Reason
+from grader.report.report_contents import RemainingStubs, Reported
+from grader.report.shared_wording import MAX_TEXT, clean, in_points, number, unlinked
+from grader.results.result_records import ProblemResult, SubmissionResult
+from kit.safe_text import counted, first
 
 LIMIT = 60_000  # characters; GitHub allows 65,536 in a comment
 FOR_THE_REST = 3_000  # reserved for the sentences about omitted parts

@@ -10,7 +10,7 @@ from fractions import Fraction
 import msgspec
 
 from grader.base.errors import Status
-from grader.results.records import (
+from grader.results.result_records import (
     GraderInfo,
     Outcome,
     ProblemResult,

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from grader.base.errors import MachineFault
 from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, Usage
 from grader.sandbox.gpus import Gpu
-from kit.text import counted, one_line
+from kit.safe_text import counted, one_line
 
 FOLDER_VARIABLE = "GRADER_GPU_QUEUES"  # names the folder of all queues
 FOLDER = "/tmp/grader-gpu-queues"  # unlike the folder that TMPDIR names, the same for all users

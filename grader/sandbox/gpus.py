@@ -3,7 +3,7 @@
 All of this is read through NVML, the driver's monitoring interface, which creates no CUDA context.
 The grader's process holds the expected values, and none of them may reach a device that student
 code uses. Therefore nothing here imports torch, and CUDA itself is started in a separate process
-(driver.py).
+(cuda_driver.py).
 """
 
 import ast
@@ -337,7 +337,7 @@ def _capabilities(nvml: Any, minor: int, device: Any) -> list[int]:
 
 def _start_driver(uuid: str) -> dict[str, Path]:
     """Start CUDA for one device in a separate process; return the driver's libraries."""
-    command = [sys.executable, "-I", str(Path(__file__).parent / "driver.py")]
+    command = [sys.executable, "-I", str(Path(__file__).parent / "cuda_driver.py")]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
     try:
         done = subprocess.run(

@@ -16,10 +16,10 @@ from typing import IO, Any
 
 from grader.base import interrupts
 from grader.base.errors import CourseFault, GraderFault, SandboxUnavailable
-from grader.sandbox import visible
+from grader.sandbox import visible_files
 from grader.sandbox.levels import Level
 from grader.sandbox.levels.level import Order, Plan, nothing
-from kit.text import printable
+from kit.safe_text import printable
 
 START_SECONDS = 120.0
 END_SECONDS = 15.0
@@ -77,7 +77,7 @@ class RunningBox:
             theirs.close()
 
     def _start(self, plan: Plan, control_fd: int) -> None:
-        user = visible.unused_user()
+        user = visible_files.unused_user()
         # An interrupt inside Popen would leave a running process without a handle to it.
         with interrupts.held():
             order = Order(

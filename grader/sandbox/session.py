@@ -24,14 +24,14 @@ from typing import Any
 from grader.base import judging_time
 from grader.base.errors import Crashed, GraderFault, StudentFault, TimedOut
 from grader.course.courses import Limits
-from grader.sandbox import endings, replies
-from grader.sandbox.box import Sandbox
-from grader.sandbox.children import Child, Gone, Late, Watch
+from grader.sandbox import reply_checks, timeout_and_crash
+from grader.sandbox.child_process import Child, Gone, Late, Watch
 from grader.sandbox.gpu_readings import LOOK_AT_MEMORY_SECONDS, Readings, Usage
-from grader.sandbox.meter import Budget, Meter, Patience
-from grader.sandbox.replies import Probe
+from grader.sandbox.reply_checks import Probe
+from grader.sandbox.sandbox import Sandbox
+from grader.sandbox.time_budgets import Budget, Meter, Patience
 from grader.wire import protocol, torch_compiler
-from grader.wire.messages import Ending
+from grader.wire.zygote_messages import Ending
 
 
 class Asleep(Exception):
@@ -187,13 +187,13 @@ class Session:
             "probe": probe.__name__, "inputs": inputs,
         }  # fmt: skip
         reply = self._request(request)
-        replies.check(probe, reply)
+        reply_checks.check(probe, reply)
         return reply
 
     def inspect(self, rules: dict[str, list[dict[str, Any]]]) -> Any:
         """Parse each source without running it.
 
-        Return the findings by path; see `read` in kit/forbidden_calls.py.
+        Return the findings by path; see `read` in kit/forbidden_in_source.py.
         """
         return self._request({"op": "inspect", "rules": rules})
 
@@ -236,7 +236,7 @@ class Session:
     def _request(self, request: dict[str, Any]) -> Any:
         with judging_time.stopped():
             reply = self._reply_to(request)
-        return replies.value_of(reply, self._requests, self._limits, self._sandbox.gpu)
+        return reply_checks.value_of(reply, self._requests, self._limits, self._sandbox.gpu)
 
     def _reply_to(self, request: dict[str, Any]) -> Any:
         try:
@@ -245,7 +245,7 @@ class Session:
                 raise self._over
             may_be_used = self.is_shared and not self._has_called
             reply = self._ask(request)
-            if may_be_used and replies.is_used(reply, self._requests):
+            if may_be_used and reply_checks.is_used(reply, self._requests):
                 # An earlier test left something behind, so run this test in a child of its own.
                 self.begin_again()
                 self._sandbox.wait_until_ready()  # the child that has ended is charged now
@@ -274,7 +274,7 @@ class Session:
         started = time.monotonic()
         try:
             reply = child.exchange(frames, started + self._meter.wall_left, watched)
-            if replies.finds_a_full_disk(reply) and self._sandbox.activity().disk_was_full:
+            if reply_checks.finds_a_full_disk(reply) and self._sandbox.activity().disk_was_full:
                 raise DiskFull
             return reply
         except (Late, Asleep, TookTooMuch, DiskFull, Gone, protocol.ProtocolError) as e:
@@ -301,17 +301,19 @@ class Session:
     def _told(self, why: Exception, ending: Ending, tracebacks: str) -> Exception:
         match why:
             case Asleep():
-                return endings.asleep(tracebacks)
+                return timeout_and_crash.asleep(tracebacks)
             case Late():
-                return endings.late(self._limits, tracebacks, is_cut=self._meter.wall_is_cut)
+                return timeout_and_crash.late(
+                    self._limits, tracebacks, is_cut=self._meter.wall_is_cut
+                )
             case TookTooMuch():
                 assert self._sandbox.gpu is not None
-                return endings.took_too_much(self._limits, self._sandbox.gpu, tracebacks)
+                return timeout_and_crash.took_too_much(self._limits, self._sandbox.gpu, tracebacks)
             case DiskFull() if not ending.breach:  # as its zygote has just looked up
-                return endings.disk_is_full()
+                return timeout_and_crash.disk_is_full()
             case protocol.ProtocolError():
                 return Crashed(f"it sent something that is not an answer: {why}")
-        return endings.death(
+        return timeout_and_crash.death(
             ending,
             self._limits,
             tracebacks,

@@ -21,7 +21,7 @@ from typing import IO, NoReturn, Self
 
 from grader.base.errors import SubmissionRefused
 from kit.handing_in import MAX_BYTES
-from kit.text import printable
+from kit.safe_text import printable
 
 MAX_ARCHIVE_BYTES = 64 * 2**20
 MAX_ENTRIES = 10_000  # including ignored ones: a student may hand in their .git

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from grader.base.errors import GraderFault, SubmissionRefused
-from grader.base.limited import Readers
+from grader.base.limited_reading import LimitedReader
 from grader.submission import submissions
 from grader.submission.submissions import HOW_TO_HAND_IN, Submission
 from kit.handing_in import EVERY_COURSE, Accepted
@@ -19,13 +19,12 @@ WAIT_SECONDS = 60  # of an ordinary clock
 Request = tuple[Path, Accepted, Mapping[str, Path], bool]
 
 
-class SubmissionReader(Readers[Request, Submission | str]):
+class SubmissionReader(LimitedReader[Request, Submission | str]):
     """Reads submissions one after the other; use it in a `with` block."""
 
     def __init__(self) -> None:
         super().__init__(
             read,
-            jobs=1,
             seconds=CPU_SECONDS,
             memory_bytes=MEMORY_BYTES,
             wait_seconds=WAIT_SECONDS,
@@ -47,7 +46,7 @@ class SubmissionReader(Readers[Request, Submission | str]):
                 why.
             GraderFault: It could not be read, through no fault of the student.
         """
-        (found,) = self.each([(path, accepted, dict(parts or {}), follow)])
+        found = self.found_in((path, accepted, dict(parts or {}), follow))
         if isinstance(found, Submission):
             return found
         if isinstance(found, str):

@@ -5,11 +5,11 @@ The sources are filtered by an allow-list, read once, limited in size, and hashe
 A submission is a folder, a .zip or a .tar.gz that contains `assignment/*.py`, possibly inside one
 more folder, as GitHub creates them. A single folder of that name is found at any depth, whatever
 the case of its letters. Modules of the course without that folder are accepted if it is clear which
-they are, and so is a notebook whose cells write them (notebooks.py). The graded files are read into
-memory exactly once and never looked up by name again, so nothing can change after it was checked.
-All other files are ignored and listed. Anything that cannot be an honest mistake (a path that
-leaves the archive, a link in place of a source, a decompression bomb) makes the grader refuse the
-whole submission, with one sentence.
+they are, and so is a notebook whose cells write them (notebook_modules.py). The graded files are
+read into memory exactly once and never looked up by name again, so nothing can change after it was
+checked. All other files are ignored and listed. Anything that cannot be an honest mistake (a path
+that leaves the archive, a link in place of a source, a decompression bomb) makes the grader refuse
+the whole submission, with one sentence.
 """
 
 import re
@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader.base.errors import SubmissionRefused
-from grader.results.records import Ignored, SubmissionInfo
-from grader.submission import notebooks
+from grader.results.result_records import Ignored, SubmissionInfo
+from grader.submission import notebook_modules
 from grader.submission.archives import (
     DAMAGED,
     SubmittedItem,
@@ -31,7 +31,7 @@ from grader.submission.archives import (
 )
 from kit import handing_in
 from kit.handing_in import Accepted
-from kit.text import first, one_line, printable
+from kit.safe_text import first, one_line, printable
 
 MAX_LISTED = 50
 AGAIN = re.compile(r"-\d+(?=\.py$)")
@@ -271,13 +271,14 @@ def _of_notebook(
     if len(notebooks_) != 1:
         raise SubmissionRefused(f"{_without_modules(files)}; {HOW_TO_HAND_IN}")
     (one,) = notebooks_
-    if one.size > notebooks.MAX_NOTEBOOK_BYTES:
-        most = notebooks.MAX_NOTEBOOK_BYTES >> 20
+    if one.size > notebook_modules.MAX_NOTEBOOK_BYTES:
+        most = notebook_modules.MAX_NOTEBOOK_BYTES >> 20
         raise SubmissionRefused(f"{printable(one.path, 100)} is larger than {most} MiB")
-    content, name = _content(one, one.path, notebooks.MAX_NOTEBOOK_BYTES), printable(one.path, 100)
+    content = _content(one, one.path, notebook_modules.MAX_NOTEBOOK_BYTES)
+    name = printable(one.path, 100)
     sources = {
         path: source
-        for path, source in notebooks.modules_in(content, name, accepted.modules).items()
+        for path, source in notebook_modules.modules_in(content, name, accepted.modules).items()
         if not handing_in.reason_to_leave_out(path, accepted)
     }
     if sum(map(len, sources.values())) > handing_in.MAX_BYTES:

@@ -24,12 +24,12 @@ Values that a student's code returns are handled leniently: a value of a related
 plain value that it represents (see `_plain`), and any other value crosses as `other`, with only the
 name of its type. Values that a test sends are handled strictly: both cases are errors.
 
-This module runs on both sides. It imports neither torch nor numpy: tensors.py and arrays.py teach
-it their values, in a process that has imported the library. Before that, no value can be a tensor
-or an array, and a frame with one is not a frame. Reading a frame never executes code: a hostile
-frame becomes a value or a `ProtocolError`, and can at most occupy memory up to the length limits.
-The answers of a test have a limit of their own, so that the grader needs little memory whatever
-they are.
+This module runs on both sides. It imports neither torch nor numpy: torch_codec.py and
+numpy_codec.py teach it their values, in a process that has imported the library. Before that, no
+value can be a tensor or an array, and a frame with one is not a frame. Reading a frame never
+executes code: a hostile frame becomes a value or a `ProtocolError`, and can at most occupy memory
+up to the length limits. The answers of a test have a limit of their own, so that the grader needs
+little memory whatever they are.
 """
 
 import importlib
@@ -75,7 +75,7 @@ Writers = dict[type, Callable[..., Tree]]
 Buffer = memoryview | bytes
 
 # The modules that teach this one the values of a library.
-TEACHERS = {"torch": "grader.wire.tensors", "numpy": "grader.wire.arrays"}
+TEACHERS = {"torch": "grader.wire.torch_codec", "numpy": "grader.wire.numpy_codec"}
 LIBRARY_OF = {"dtype": "torch", "tensor": "torch", "view": "torch", "array": "numpy"}
 
 

@@ -27,7 +27,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from grader.wire import shortcuts
+from grader.wire import speed_shortcuts
 
 PACKAGE = "torch._dynamo"
 INDUCTOR = "torch._inductor.compile_fx"
@@ -80,7 +80,7 @@ def postpone_import() -> None:
     """Put the placeholder in place of torch._dynamo, unless that has been imported already."""
     if PACKAGE in sys.modules:
         return
-    if shortcuts.is_off("compiler"):
+    if speed_shortcuts.is_off("compiler"):
         importlib.import_module(PACKAGE)
         return
     import torch

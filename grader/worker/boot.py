@@ -11,7 +11,7 @@ SETUP is JSON, written by `sandbox.levels.bubblewrap`, `sandbox.levels.landlock`
     filter     the system calls that are denied to a test but not to the zygote; absent without
                isolation
     preload    the modules to import before the first test, besides the probes
-    own_user   what `walls.OwnUser` needs; absent for the other kinds of isolation
+    own_user   what `isolation_walls.OwnUser` needs; absent for the other kinds of isolation
 """
 
 import json
@@ -22,9 +22,9 @@ def main() -> None:
     setup = json.loads(sys.argv[1])
     runtime = setup["runtime"]
     sys.path[:] = [runtime, *sys.path, *setup["paths"]]
-    from grader.worker import walls
+    from grader.worker import isolation_walls
 
-    wall = walls.of_this_process(setup)
+    wall = isolation_walls.of_this_process(setup)
     wall.start(setup["user"])
     from grader.worker import zygote
 

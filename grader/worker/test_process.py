@@ -29,8 +29,8 @@ from typing import Any, NoReturn
 
 from grader.wire import protocol
 from grader.worker import leftovers
-from grader.worker.tripwire import Tripwire, Violation, Watched, student_place
-from kit import forbidden_calls
+from grader.worker.forbidden_at_runtime import Tripwire, Violation, Watched, student_place
+from kit import forbidden_in_source
 from kit.student import StudentPackage, from_cause, seed_generators_of_the_cpu
 
 SIDE = 64
@@ -272,7 +272,7 @@ def _serve(channel: socket.socket, *, on_gpu: bool) -> NoReturn:
             has_begun = True
         answer: dict[str, Any]
         if request["op"] == "inspect":
-            read = forbidden_calls.read
+            read = forbidden_in_source.read
             answer = {
                 "value": {
                     path: read(setup["sources"][path], rules)
@@ -384,8 +384,9 @@ class _UnpackedSubmission:
                 "",
                 error.text or "",
             ]
-            if forbidden_calls.unfinished_merge((error.text or "").encode("utf-8", "replace"), 1):
-                text = forbidden_calls.UNFINISHED
+            line = (error.text or "").encode("utf-8", "replace")
+            if forbidden_in_source.unfinished_merge(line, 1):
+                text = forbidden_in_source.UNFINISHED
         return {
             "type": type(error).__name__[:100],
             "kinds": [t.__name__ for t in type(error).__mro__ if t.__module__ == "builtins"],

@@ -4,7 +4,7 @@ A child serves one test, or several in a row.
 
 No process that a test starts can kill or stop the zygote. Orphaned processes become the zygote's
 children, and `kill(-1)` ends every process of the test, whatever that process did to escape
-(walls.py). The zygote talks to the grader over one SEQPACKET socket:
+(isolation_walls.py). The zygote talks to the grader over one SEQPACKET socket:
 
     spawn {compiler, limits}
                     + three file descriptors: the child's channel,
@@ -40,9 +40,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from grader.wire import protocol, torch_compiler
-from grader.wire.messages import MAX_FILES, Activity, Breach, Ending, SpawnLimits
-from grader.worker import procfs, scratch, test_process
-from grader.worker.walls import NoWall, status_of_this_process
+from grader.wire.zygote_messages import MAX_FILES, Activity, Breach, Ending, SpawnLimits
+from grader.worker import procfs, test_process, writable_folder
+from grader.worker.isolation_walls import NoWall, status_of_this_process
 
 LOOK_EVERY_SECONDS = 0.05
 END_SECONDS = 5.0
@@ -76,9 +76,9 @@ def import_slow_packages(preload: list[str]) -> None:
                 importlib.import_module(module.name)
     protocol.learn()
     if "torch" in sys.modules:
-        from grader.worker import backward
+        from grader.worker import forbidden_backward
 
-        backward.teach()
+        forbidden_backward.teach()
         torch_compiler.postpone_import()
         sys.modules["torch"].set_num_threads(1)
     test_process.warm_up()
@@ -300,7 +300,7 @@ class Zygote:
         most_bytes = running.limits.scratch_bytes
         try:
             files, size = self._wall.scratch_use(running.pid, MAX_FILES, most_bytes)
-        except scratch.Uncountable:
+        except writable_folder.Uncountable:
             return "uncountable"
         if files > MAX_FILES:
             return "files"

@@ -5,6 +5,7 @@ They must agree about its id, section, points, functions and command.
 
 import re
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 
 from grader.base.markdown_figures import without_marks
@@ -39,44 +40,52 @@ def complaints(course: Course, texts: Mapping[str, str], sources: Mapping[str, s
     """Report where the chapters in `texts`, the stubs in `sources` and problems.toml disagree."""
     found: list[str] = []
     for number, module in enumerate(course.modules, 1):
-        page = f"{number:02}_{module}.md"
-        if page not in texts:
+        first = f"{number:02}_{module}.md"
+        if first not in texts:
             found.append(
-                f"{page} is missing: every module has a chapter, in the order of problems.toml"
+                f"{first} is missing: every module has a chapter, in the order of problems.toml"
             )
             continue
+        # A long chapter has more pages, whose names follow the first one's in alphabetical order.
+        pages = {page: texts[page] for page in sorted(texts) if page.startswith(first[:3])}
         problems = [problem for problem in course.problems if problem.module == module]
-        found += _numbering(page, number, texts[page])
-        found += _boxes(page, texts[page], problems)
+        found += _numbering(number, pages)
+        found += _boxes(first, pages, problems)
         found += _citations(module, sources[module], problems)
     return found + _index(course, texts.get("index.md", ""))
 
 
-def _numbering(page: str, chapter: int, text: str) -> list[str]:
-    """Complain if a chapter or its sections have wrong numbers."""
-    headings = HEADING.findall(text)
-    for position, (_, first, second, title) in enumerate(headings):
-        got = f"{first}.{second}" if second else first
-        expected = f"{chapter}.{position}" if position else str(chapter)
-        if got != expected:
-            return [f"{page}: expected a heading numbered {expected}, got {got} ({title})"]
-    return [] if headings else [f"{page}: has no heading with a number"]
+def _numbering(chapter: int, pages: Mapping[str, str]) -> list[str]:
+    """Complain if a chapter's pages or sections have wrong numbers."""
+    sections = count(1)
+    for page, text in pages.items():
+        headings = HEADING.findall(text)
+        for position, (_, first, second, title) in enumerate(headings):
+            got = f"{first}.{second}" if second else first
+            expected = f"{chapter}.{next(sections)}" if position else str(chapter)
+            if got != expected:
+                return [f"{page}: expected a heading numbered {expected}, got {got} ({title})"]
+        if not headings:
+            return [f"{page}: has no heading with a number"]
+    return []
 
 
-def _boxes(page: str, text: str, problems: list[Problem]) -> list[str]:
+def _boxes(first: str, pages: Mapping[str, str], problems: list[Problem]) -> list[str]:
     """Complain unless each problem has one box, in its section, that agrees with problems.toml."""
     found = []
-    boxes = {box[1]: box for box in BOX.finditer(text)}
+    boxes = {box[1]: (page, box) for page, text in pages.items() for box in BOX.finditer(text)}
     for name in boxes.keys() - {problem.id for problem in problems}:
-        found.append(f"{page}: has a box of `{name}`, which is not a problem of this chapter")
+        found.append(
+            f"{boxes[name][0]}: has a box of `{name}`, which is not a problem of this chapter"
+        )
     for problem in problems:
         if problem.id not in boxes:
             found.append(
-                f"{page}: no box `:::{{admonition}} Problem `{problem.id}` · {_points(problem)}`"
+                f"{first}: no box `:::{{admonition}} Problem `{problem.id}` · {_points(problem)}`"
             )
             continue
-        box = boxes[problem.id]
-        sections = [m for m in HEADING.finditer(text, 0, box.start()) if m[3]]
+        page, box = boxes[problem.id]
+        sections = [m for m in HEADING.finditer(pages[page], 0, box.start()) if m[3]]
         section = f"{sections[-1][2]}.{sections[-1][3]}" if sections else "none"
         if section != problem.section:
             found.append(

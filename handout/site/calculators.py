@@ -5,7 +5,7 @@ from typing import Any
 
 import jinja2
 
-from handout.site import formulas, numbers
+from handout.site import calculator_formulas, number_formats
 
 TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -20,20 +20,23 @@ def html(name: str) -> str:
     Raises:
         KeyError: There is no calculator of that name.
     """
-    calculator = formulas.load()[name]
-    values, table = formulas.evaluate(calculator)
+    calculator = calculator_formulas.load()[name]
+    values, table = calculator_formulas.evaluate(calculator)
     return TEMPLATES.get_template("calculator.html").render(
         c=calculator,
         values=values,
         table=table,
-        offered={kind: formulas.choices(calculator, kind) for kind in formulas.CHOICES},
-        display=numbers.display,
-        units=numbers.UNITS if has_bytes(calculator) else (),
+        offered={
+            kind: calculator_formulas.choices(calculator, kind)
+            for kind in calculator_formulas.CHOICES
+        },
+        display=number_formats.display,
+        units=number_formats.UNITS if has_bytes(calculator) else (),
         typed=typed,
     )
 
 
-def has_bytes(calculator: formulas.Calculator) -> bool:
+def has_bytes(calculator: calculator_formulas.Calculator) -> bool:
     """Whether a result is in bytes, so that the page offers a choice of units."""
     return any(r.show == "bytes" for r in [*calculator.result, *calculator.column])
 

@@ -18,7 +18,7 @@ import torch
 
 from grader.solutions.reference import resource_accounting as accounting
 from grader.solutions.reference.flop_counting import TransformerConfig
-from handout.site import formulas
+from handout.site import calculator_formulas
 
 # The fields of the calculators by the attributes of a model, but for the heads.
 FIELDS = {
@@ -66,9 +66,13 @@ def _bytes(
     **options: int,
 ) -> list[int]:
     """Some results of the calculator."""
-    given: dict[str, Any] = {**sizes_of(config), **options, "recipe": formulas.recipe_name(recipe)}
+    given: dict[str, Any] = {
+        **sizes_of(config),
+        **options,
+        "recipe": calculator_formulas.recipe_name(recipe),
+    }
     given |= {"sequence": config.context_length, "batch": tokens / config.context_length}
-    values, _ = formulas.evaluate(formulas.load()["training-memory"], given)
+    values, _ = calculator_formulas.evaluate(calculator_formulas.load()["training-memory"], given)
     return [round(values[result]) for result in results]
 
 
@@ -126,4 +130,4 @@ def peak(
 
 # Bytes per token and entry of the vocabulary when the loss is differentiated: its log-softmax, the
 # gradient of that, and the gradient of the logits.
-LOGIT = peak(TransformerConfig(1, 1, 1, 1, 1, 1), 1, formulas.FULL).logits
+LOGIT = peak(TransformerConfig(1, 1, 1, 1, 1, 1), 1, calculator_formulas.FULL).logits

@@ -19,7 +19,7 @@ import torch
 from grader.solutions.reference import einops_reshaping, linear, optimizers, precision
 from grader.solutions.reference import flop_counting as flops
 from grader.solutions.reference import resource_accounting as accounting
-from handout.site import calculators, formulas, micro_batch, numbers, wren
+from handout.site import calculator_formulas, calculators, micro_batch, number_formats, wren
 
 NAPKIN = Path(__file__).parents[1] / "napkin.toml"
 
@@ -117,7 +117,7 @@ def first(holds: Callable[[int], bool]) -> int:
 
 
 NAMES: dict[str, Any] = {
-    "MASTER": formulas.MASTER,
+    "MASTER": calculator_formulas.MASTER,
     "einops_reshaping": einops_reshaping,
     "linear": linear,
     "micro_batch": micro_batch,
@@ -170,4 +170,4 @@ def written(question: Question) -> str:
     if spec:
         return f"{question.answer:,{spec}} {unit}".strip()
     value = question.answer
-    return numbers.fixed(value, 0) if value < 10**9 else f"{value:.3g}".replace("e+", "e")
+    return number_formats.fixed(value, 0) if value < 10**9 else f"{value:.3g}".replace("e+", "e")

@@ -11,7 +11,7 @@ import torch
 
 from grader.solutions.reference import flop_counting as flops
 from grader.solutions.reference import resource_accounting as accounting
-from handout.site import formulas, micro_batch
+from handout.site import calculator_formulas, micro_batch
 
 WREN = flops.TransformerConfig(
     *(32_000, 1024),  # tokens of the vocabulary and of the context
@@ -36,7 +36,7 @@ HOURS = 24 * accounting.training_days(
 STEP_SECONDS = HOURS * 3600 / STEPS
 DOLLARS = HOURS * DEVICES * DOLLARS_PER_HOUR
 
-RECIPE = formulas.FULL
+RECIPE = calculator_formulas.FULL
 STATE_BYTES = accounting.bytes_per_parameter(RECIPE) * PARAMETERS  # weights, gradients, moments
 CHECKPOINT_BYTES = STATE_BYTES - 4 * PARAMETERS  # the same without gradients
 # AdamW reads weights, gradients and both moments, and writes all but the gradients.

@@ -4,7 +4,7 @@ bubblewrap shows the machine in a mount namespace of its own, in which
 
 - /dev has the device files of an NVIDIA GPU, which are other devices;
 - torch/version.py names a version of CUDA, as in a build for CUDA;
-- tests/probes has one more file, simulated_cuda.py, which makes kit/stand_in.py the CUDA device;
+- tests/probes has one more file, simulated_cuda.py, which makes kit.gpu_stand_in the CUDA device;
 - libcuda and libnvidia-ml are driver.c.
 
 Nothing is written outside of a temporary folder.

@@ -1,4 +1,4 @@
-"""Make kit.stand_in the CUDA device of this process. Only the simulated machine uses this file.
+"""Make kit.gpu_stand_in the CUDA device of this process. Only the simulated machine uses this file.
 
 There it is one of the probes in the box. So the zygote imports it, and each child of a zygote that
 has a GPU gets the device.
@@ -20,9 +20,9 @@ def begin() -> None:
         return
     import torch
 
-    from kit import stand_in
+    from kit import gpu_stand_in
 
-    context = stand_in.gpu()
+    context = gpu_stand_in.gpu()
     device = context.__enter__()
     _entered.append(context)
     cuda: Any = torch.cuda

@@ -21,12 +21,12 @@ compute?</p>
 
 @pytest.fixture
 def folder(tmp_path):
-    """A student's folder with one chapter, of a bet and four questions, and the napkin page."""
+    """A student's folder with a chapter of two pages, and the napkin page."""
     site = tmp_path / "handout" / "site"
     site.mkdir(parents=True)
-    (site / "04_flop_counting.html").write_text(
-        BET + quizzes.html("04_flop_counting"), encoding="utf-8"
-    )
+    (site / "04_flop_counting.html").write_text(BET, encoding="utf-8")
+    quiz = quizzes.html("04_flop_counting")
+    (site / "04_second_page.html").write_text(quiz, encoding="utf-8")
     (site / "napkin.html").write_text(quizzes.html("fits"), encoding="utf-8")
     (site / "index.html").write_text("<p>nothing to ask</p>", encoding="utf-8")
     return tmp_path

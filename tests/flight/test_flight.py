@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from flight import flying, model, page, parts, prediction, story, training_text
+from flight import flight_page, flying, model, parts, prediction, story, training_text
 from grader.course import courses
 from kit.student import StudentPackage
 from tests.handout.page_figures import reference_as_assignment
@@ -154,11 +154,11 @@ def test_a_card_has_its_numbers_and_its_words(record):
     """Hostile names and samples are escaped, and a record survives JSON."""
     other = replace(record, name="<b>autocast", samples={"after <b>": "def <script>"})
     again = flying.Record(**json.loads(json.dumps(vars(other))))
-    card = ElementTree.fromstring(page.card(again))
+    card = ElementTree.fromstring(flight_page.card(again))
     said = ["".join(text.itertext()) for text in card.iter("{http://www.w3.org/2000/svg}text")]
     assert card.get("width") == "1200"
     assert {"<b>autocast", "It writes: def <script>"} <= set(said)
-    assert "src='egg-%27/card.svg'" in page.render(["egg-'/card.svg"])
+    assert "src='egg-%27/card.svg'" in flight_page.render(["egg-'/card.svg"])
 
 
 @pytest.mark.xdist_group("flight record")
@@ -169,8 +169,8 @@ def test_a_card_says_the_flight_in_a_sentence(record):
     said = (
         r"0.1 million parameters, 13 of 13 parts my own, \d+ \w+ on a CPU; my bet was closer than "
     )
-    assert re.match(said + "the formula in 0 of 1 lines", page.summary(other))
-    assert "13 of 13 parts my own" in (card := page.card(other))
+    assert re.match(said + "the formula in 0 of 1 lines", flight_page.summary(other))
+    assert "13 of 13 parts my own" in (card := flight_page.card(other))
     assert "adamw (its tests fail)" in card
     assert f"→ {row([prediction.Row(**r) for r in rows], 'last loss').measured:.2f} in 220" in card
 
@@ -227,8 +227,10 @@ def test_the_live_line_follows_a_log_that_grows_and_is_cut(tmp_path):
 
 def test_the_curve_fits_a_terminal():
     """A star in each column, the highest loss at the top, and no error for odd losses."""
-    curve = page.in_text([5.0 - i / 100 for i in range(300)]).splitlines()
+    curve = flight_page.in_text([5.0 - i / 100 for i in range(300)]).splitlines()
     assert sum(line.count("*") for line in curve) == 60
     assert [curve[0].split()[0], curve[-2].split()[0]] == ["4.98", "2.03"]
     assert curve[-1].split() == ["0", "295"]
-    assert all(page.in_text(losses) for losses in ([3.0], [float("nan")] * 4, [1.0, float("inf")]))
+    assert all(
+        flight_page.in_text(losses) for losses in ([3.0], [float("nan")] * 4, [1.0, float("inf")])
+    )

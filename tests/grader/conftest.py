@@ -1,8 +1,4 @@
-"""Fixtures for the tests of the grader.
-
-They provide the repository, a way to run the command, and a copy of the course that a test may
-change.
-"""
+"""Fixtures for the tests of the grader: the repository, the command, and copies of the course."""
 
 import gc
 import re
@@ -12,7 +8,9 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,8 +18,10 @@ from hypothesis import HealthCheck, settings
 from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.classroom import database
 from grader.course import courses
+from grader.grading.local_student import LocalBox
 from grader.grading.undo_settings import restored
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
+from tests.grader import warm_python
 from tests.grader.in_this_process import (  # noqa: F401  fixtures
     begun,
     processes_start_at_once,
@@ -67,6 +67,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if item not in left]
         items[:] = [item for item in items if item in left]
         config.hook.pytest_deselected(items=others)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Share one warm Python among the processes of pytest-xdist."""
+    node.workerinput["python"] = python()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take the shared one."""
+    warm_python.given = getattr(config, "workerinput", {}).get("python", "")
 
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -126,6 +137,19 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 @pytest.fixture
+def box() -> Iterator[LocalBox]:
+    """A place in this process in which solutions are run."""
+    with closing(LocalBox()) as made:
+        yield made
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A copy of the example course."""
+    return shutil.copytree(ROOT / "examples" / "tiny_course", tmp_path / "tiny")
+
+
+@pytest.fixture
 def copy_of_the_course(tmp_path: Path) -> Path:
     """A copy of the files that grading from a checkout needs, which a test may change."""
     return copied_course(tmp_path)
@@ -140,11 +164,16 @@ def copied_course(folder: Path) -> Path:
     return target
 
 
-def starts_sooner(course: Path) -> Path:
-    """Let a copy of the course preload nothing, so that it starts faster.
+def changed(path: Path, old: str, new: str) -> Path:
+    """Replace a text in a file, once; return the file."""
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    return path
 
-    Each process of a test then imports what it needs.
-    """
+
+def starts_sooner(course: Path) -> Path:
+    """Let a copy of the course preload nothing: it starts faster, and each process imports more."""
     listed = course / "assignment" / "problems.toml"
     listed.write_text(re.sub(r"(?m)^preload = .*", "preload = []", listed.read_text()))
     return course

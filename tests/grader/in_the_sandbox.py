@@ -12,7 +12,7 @@ import pytest
 from grader.base.errors import Raised, StudentFault
 from grader.course import courses
 from grader.sandbox import levels, seccomp
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from kit.student import call
 from tests.grader.processes import ran
@@ -53,10 +53,7 @@ def warm(test):
 
 @contextmanager
 def session(sandbox, source, **options):
-    """A sandbox session for one test, in which the student's module is assignment/m.py.
-
-    The options are those of a session, and limits.
-    """
+    """A session whose module is assignment/m.py; the options are those of a session, and limits."""
     sources = {"assignment/m.py": textwrap.dedent(source).encode()}
     limits = {name: options.pop(name) for name in LIMITS.__struct_fields__ if name in options}
     limited = msgspec.structs.replace(LIMITS, **limits)

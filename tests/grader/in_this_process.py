@@ -10,13 +10,13 @@ import pytest
 
 from grader.base.errors import Status
 from grader.classroom import gradebook, setups
-from grader.classroom.records import Student
+from grader.classroom.class_records import Student
 from grader.commands import cli
 from grader.course import courses
 from grader.report import json_report
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from grader.results.points import problem_result, submission_result
-from grader.results.records import GraderInfo, Outcome, SubmissionInfo
+from grader.results.result_records import GraderInfo, Outcome, SubmissionInfo
 from grader.submission.submissions import Submission
 from tests.grader.warm_python import python
 
@@ -26,7 +26,7 @@ INFO = GraderInfo(version="1", suite_sha256="cd" * 32, device="cpu", isolation="
 
 
 class Typed:
-    """Runs commands as a person types them.
+    """Runs commands as the user ta types them.
 
     Attributes:
         err: What all commands so far have written to stderr.
@@ -34,6 +34,7 @@ class Typed:
 
     def __init__(self, monkeypatch, capsys):
         self._patch, self._capsys, self.err = monkeypatch, capsys, ""
+        monkeypatch.setenv("LOGNAME", "ta")
 
     def __call__(self, *words):
         """Run a command; return its exit code, its output and its last sentence."""
@@ -115,10 +116,7 @@ def hand_in(book, student, text, at=DUE, **statuses):
 
 
 def run_on(device, file, *, status=Status.PASSED, seed=0, what=""):
-    """Write the result of a run of two problems.
-
-    `linear` has one test for each device, `tensor_memory` one for a CPU.
-    """
+    """Write a result: `linear` has a test for each device, `tensor_memory` one for a CPU."""
 
     def ended(test, on):
         if on != device:

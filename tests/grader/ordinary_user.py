@@ -28,10 +28,7 @@ mkdir -p "$needed" && mount --bind "$kept" "$needed" || exit 1
 
 @contextmanager
 def as_an_ordinary_user() -> Iterator[list[str]]:
-    """The words to put before a command, which then runs as a user who owns nothing here.
-
-    Skips the test if that is impossible.
-    """
+    """The words before a command that runs as a user who owns nothing here; or skip the test."""
     needed = Path(sys.base_prefix).resolve()
     closed = [p for p in (*reversed(needed.parents), needed) if not p.stat().st_mode & 0o001]
     become = f'exec setpriv --reuid {USER} --regid {USER} --clear-groups "$@"'

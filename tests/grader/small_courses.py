@@ -1,13 +1,10 @@
-"""Small courses without torch: in plain Python, and with NumPy.
-
-Their tests and solutions are complete, so that `grader validate` accepts them.
-"""
+"""Small courses without torch, in plain Python and with NumPy, that `grader validate` accepts."""
 
 import shutil
 from pathlib import Path
 
 from grader.publish import new_course
-from grader.solutions.edits import Change, Edit, written
+from grader.solutions.wrong_edits import Change, Edit, written
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "plain_course"
 LIMITS = """

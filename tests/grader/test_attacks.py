@@ -50,19 +50,19 @@ from grader.base.errors import Status
 from grader.course import courses
 from grader.grading import hidden_tests
 from grader.grading.grade import grade
-from grader.report import json_report, terminal
-from grader.report.reported import Reported
+from grader.report import json_report, terminal_report
+from grader.report.report_contents import Reported
 from grader.sandbox import gpus
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from grader.submission import submissions
 from grader.submission.submissions import Submission
-from kit.text import UNSAFE
+from kit.safe_text import UNSAFE
 from tests.grader.attacks import archives_and_sources
+from tests.grader.compared_results import told
 from tests.grader.in_the_sandbox import NEEDS_LANDLOCK
 from tests.grader.ordinary_user import NEEDS_ROOT, passed_by_an_ordinary_user
 from tests.grader.processes import processes
-from tests.grader.told import told
 
 pytestmark = pytest.mark.slow
 
@@ -98,19 +98,14 @@ class Attack:
 
     @property
     def target(self) -> courses.Problem:
-        limits = {
-            key: int(value)
-            for key, value in (word.split("=") for word in self.header.get("limits", "").split())
-        }
+        words = (word.split("=") for word in self.header.get("limits", "").split())
+        limits = {key: int(value) for key, value in words}
         problem = COURSE.problem(self.header["target"])
         return msgspec.structs.replace(problem, limits=problem.limits | limits)
 
     @property
     def control(self) -> courses.Problem:
-        """A problem of another module, which keeps its honest solution.
-
-        It has few tests, but an archive has the modules that all archives have.
-        """
+        """A problem of another module with few tests, which keeps its honest solution."""
         if self.target.module != "tensor_memory":
             return COURSE.problem("tensor_memory")
         return COURSE.problem("linear" if self.is_archive else "lr_schedule")
@@ -173,10 +168,7 @@ def honest_sources() -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def planted():
-    """Plant two secrets for the attacks to look for.
-
-    One is in this process's environment, the other in a file that anyone may write.
-    """
+    """Two secrets for the attacks: in the environment, and in a file that anyone may write."""
     tokens = [f"SECRET-{uuid.uuid4().hex}" for _ in range(2)]
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -271,15 +263,11 @@ def sandbox(request, sandboxes):
 
 
 def escaped(uid: int) -> list[Path]:
-    """Files on the host that an attack created.
-
-    Recognize them by their name, or by the sandbox's user id, which owns no other file.
-    """
+    """Files on the host that an attack created: by their name, or the user id of the sandbox."""
     folders = [Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path.home()]
     entries = [entry for folder in folders if folder.is_dir() for entry in folder.iterdir()]
-    return [
-        entry for entry in entries if ESCAPED in entry.name or (uid > 10**9 and owner(entry) == uid)
-    ]
+    own = [entry for entry in entries if uid > 10**9 and owner(entry) == uid]
+    return own + [entry for entry in entries if ESCAPED in entry.name]
 
 
 def owner(path: Path) -> int | None:
@@ -291,14 +279,10 @@ def owner(path: Path) -> int | None:
 
 @cache
 def private_lines_of(problem_id: str) -> set[str]:
-    """Lines of the solution and the hidden tests.
-
-    The first paragraph of each docstring is left out, because a report shows it.
-    """
+    """Lines of the solution and the hidden tests, without what a report shows of docstrings."""
     problem = COURSE.problem(problem_id)
-    solution = re.findall(
-        r"# BEGIN SOLUTION.*?\n(.*?)# END SOLUTION", reference(problem.path).decode(), re.DOTALL
-    )
+    marked, source = r"# BEGIN SOLUTION.*?\n(.*?)# END SOLUTION", reference(problem.path).decode()
+    solution = re.findall(marked, source, re.DOTALL)
     tests = "\n".join(path.read_text() for path in COURSE.hidden_tests(problem).values())
     shown = {
         line
@@ -320,7 +304,7 @@ def assert_harmless(result, problem: courses.Problem, secrets: list[str]) -> Non
     for left_out in result.submission.ignored:
         texts += [left_out.path, left_out.reason]
     sections = {p.id: p.section for p in COURSE.problems}
-    everything = "\n".join([*texts, terminal.render(Reported(result, sections=sections))])
+    everything = "\n".join([*texts, terminal_report.render(Reported(result, sections=sections))])
     assert "BREACH" not in everything
     assert [secret for secret in secrets if secret in everything] == []
     assert [line for line in private_lines_of(problem.id) if line in everything] == []
@@ -343,7 +327,6 @@ def only(runs):
 
 
 def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[str]):
-    """Grade an attack, and check that it harmed nothing."""
     target, control = attack.target, attack.control
     course = msgspec.structs.replace(COURSE, problems=[target, control])
     # An attack that the tripwire stops has no answers to compare with known mistakes. The
@@ -395,9 +378,7 @@ def test_it_earns_nothing_and_harms_nobody(sandbox, attack, planted, tmp_path):
     if "open" in attack.header:
         assert attacked.score > most, "this attack earns no more: remove `open` from its header"
         pytest.xfail(attack.header["open"])
-    assert as_stated, (
-        f"{attacked.score:g} of {attacked.max_score:g} points, {attacked.status.value}"
-    )
+    assert as_stated, f"{attacked.score:g} of {attacked.max_score:g}, {attacked.status.value}"
 
 
 def on_the_sandbox(attacks: list[Attack]):
@@ -414,10 +395,7 @@ def on_the_sandbox(attacks: list[Attack]):
     ],
 )
 def test_they_fail_for_an_ordinary_user_as_well(attacks):
-    """The tests above, at the first level, run by a user who owns nothing here.
-
-    Everything in such a user's box belongs to the user, and so to the student's code.
-    """
+    """Everything in such a user's box belongs to the user, and so to the student's code."""
     test = f"{__file__}::{test_it_earns_nothing_and_harms_nobody.__name__}"
     ids = [f"{test}[bubblewrap-{attack.name}]" for attack in attacks]
     assert passed_by_an_ordinary_user(*ids).startswith(f"{len(attacks)} passed")
@@ -439,9 +417,7 @@ def test_they_fail_for_an_ordinary_user_as_well(attacks):
 )
 def test_an_honest_solution_in_the_same_sandbox_earns_everything(sandbox, chosen, planted):
     """The defences reject no right solution; at the first level, test_cli grades one."""
-    problems = [
-        p for p in COURSE.problems if p.device == "cpu" and (chosen is None or p.id in chosen)
-    ]
+    problems = [p for p in COURSE.problems if p.device == "cpu" and p.id in (chosen or [p.id])]
     result = grade(Submission("honest", honest_sources(), []), COURSE, sandbox, problems=problems)
     assert_harmless(result, problems[0], planted)
     lost = [(p.id, t.id, t.said) for p in result.problems for t in p.tests if t.score < t.max_score]

@@ -1,7 +1,4 @@
-"""A submission can never read or import the grader, however the grader is installed.
-
-An installed grader can also grade another course.
-"""
+"""However the grader is installed, no submission reads it, and it grades other courses."""
 
 import json
 import os
@@ -9,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import zipfile
+import venv
 from pathlib import Path
 
 import pytest
@@ -71,7 +68,7 @@ import json, sys
 from pathlib import Path
 import grader
 from grader.course import courses
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 course = courses.load()
 with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
     from grader.sandbox.session import Session
@@ -127,17 +124,12 @@ def test_nothing_is_seen_of_an_editable_grader(tmp_path, root):
 
 @pytest.fixture(scope="module")
 def installed(root, tmp_path_factory):
-    """An environment with a grader installed from a real wheel, and the same torch as here.
-
-    The values are its interpreter and the grader's folder in it.
-    """
+    """The Python of an environment with a grader from a real wheel, and the grader's folder."""
     folder = tmp_path_factory.mktemp("installed")
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
     build += ["--directory", str(folder / "wheel")]
     subprocess.run(build, cwd=root, check=True, capture_output=True)
-    subprocess.run(
-        [sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True
-    )
+    venv.create(folder / "venv", symlinks=True)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder / "venv")}))
     # Python does not read the .pth files inside a folder that a .pth file adds.
     (packages / "torch-and-others.pth").write_text(sysconfig.get_path("purelib") + "\n")
@@ -197,15 +189,11 @@ def test_an_installed_grader_starts_grades_proves_and_hands_out_a_course(install
         (["release", "student", "student.zip"], "student.zip: "),
     ]:
         assert shown in run(*grader, *command, "--course", "my_course")
-    with zipfile.ZipFile(tmp_path / "student.zip") as archive:
-        archive.extractall(tmp_path)
+    shutil.unpack_archive(tmp_path / "student.zip", tmp_path)
     student = tmp_path / "student"
     shutil.copytree(reference, student / "assignment", dirs_exist_ok=True)
-    words = ["-c", "import sys; sys.path[0] = ''; import kit; print(kit.__file__)"]
-    assert f"{student / 'kit/__init__.py'}" == run(*words, folder=student).strip()
-    assert "3 of 3 problems done" in run(
-        "-c",
-        "import sys, runpy; sys.path.insert(0, ''); "
-        "runpy.run_module('assignment', run_name='__main__', alter_sys=True)",
-        folder=student,
-    )
+    program = "import sys, runpy; sys.path.insert(0, ''); import kit; print(kit.__file__); "
+    program += "runpy.run_module('assignment', run_name='__main__', alter_sys=True)"
+    shown = run("-c", program, folder=student)
+    assert shown.startswith(f"{student / 'kit/__init__.py'}\n")
+    assert "3 of 3 problems done" in shown

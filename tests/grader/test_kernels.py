@@ -32,9 +32,7 @@ def test_code_at_the_limit_is_called_too_slow_in_less_than_one_percent():
     At the limit each ratio is above it with a chance of one half. A look calls the code too slow if
     fewer than `rank` ratios are at or below the limit.
     """
-    below = sum(
-        math.comb(groups, k) / 2**groups for groups, rank in rule.LOOKS for k in range(rank)
-    )
+    below = sum(math.comb(n, k) / 2**n for n, rank in rule.LOOKS for k in range(rank))
     assert below == pytest.approx(0.0095, abs=1e-4)
 
 

@@ -29,29 +29,24 @@ FLOORS = [
     ["grader.base", "grader.wire"],
     ["grader.course", "grader.results", "grader.tools"],
     ["grader.solutions", "grader.sandbox", "grader.submission", "grader.report"],
-    ["grader.grading", "grader.publish", "grader.gradescope", "grader.similarity"],
+    ["grader.grading", "grader.publish", "grader.platforms"],
     ["grader.proof", "grader.classroom"],
     ["grader.analysis"],
     ["grader.commands"],
     ["grader.__main__"],
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-WORKER = {
-    "grader.worker",
-    *(f"grader.worker.{p.stem}" for p in (GRADER / "worker").glob("[!_]*.py")),
-}
+WORKER = {f"grader.worker.{p.stem}" for p in (GRADER / "worker").glob("[!_]*.py")}
+WORKER.add("grader.worker")
 
 
 def room_of(name):
-    """Return a module's component, such as `grader.sandbox` for grader.sandbox.box.
-
-    A module outside these folders is a component of its own.
-    """
+    """A module's component, such as `grader.sandbox` for grader.sandbox.sandbox, or the module."""
     return ".".join(name.split(".")[:2])
 
 
 def name_of(path):
-    """Return a file's module name, such as `grader.report.pages` for grader/report/pages.py."""
+    """Return a file's module name, such as `grader.report.formats` for grader/report/formats.py."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -64,10 +59,7 @@ def nodes_of(path):
 
 @cache
 def imports(path, *, top_level=False):
-    """Every module that a file imports, at any place in the file.
-
-    `from a import b` counts as a.b if that is a module.
-    """
+    """Every module that a file imports, anywhere; `from a import b` counts as a.b if it is one."""
     found = set()
     for node in nodes_of(path)[0].body if top_level else nodes_of(path):
         if isinstance(node, ast.Import):
@@ -77,21 +69,16 @@ def imports(path, *, top_level=False):
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 file = ROOT.joinpath(*inner.split("."))
-                found.add(
-                    inner
-                    if file.with_suffix(".py").is_file() or (file / "__init__.py").is_file()
-                    else node.module
-                )
+                is_module = file.with_suffix(".py").is_file() or (file / "__init__.py").is_file()
+                found.add(inner if is_module else node.module)
     return frozenset(found)
 
 
 def tops(names):
-    """The top-level packages of these modules."""
     return {name.split(".")[0] for name in names}
 
 
 def sources(*folders):
-    """The Python files of some folders of the checkout."""
     return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
@@ -99,7 +86,6 @@ HIDDEN_TESTS = sorted((ROOT / "tests/hidden").glob("*/test_*.py"))
 
 
 def ids(paths):
-    """The paths of files, as ids of tests."""
     return [str(path.relative_to(ROOT)) for path in paths]
 
 
@@ -133,11 +119,8 @@ RULES = {
     "zygote": ([ZYGOTE], {*OF_TORCH, "grader", "kit", "tests"}, {*IN_THE_WORKER, "tests.probes"}),
     "wire": (SHARING, {"torch", "numpy", "grader"}, SHARED),
     # Probes run where a student's code could read them: no expectation, no test and no pytest.
-    "probes": (
-        PROBES,
-        {"torch", "numpy", "einops", "kit", "tests"},
-        {*KIT_IN_THE_BOX, *map(name_of, PROBES)},
-    ),
+    "probes": (PROBES, {"torch", "numpy", "einops", "kit", "tests"},
+        {*KIT_IN_THE_BOX, *map(name_of, PROBES)}),
     # The kit knows no course; what also runs in the student's process knows nothing of a test.
     "kit": ([p for p in KIT if p not in BOXED], {"torch", "numpy", "kit", "pytest"}, None),
     "kit in the box": (BOXED, {"torch", "numpy", "kit"}, KIT_IN_THE_BOX),
@@ -171,22 +154,13 @@ def test_a_file_imports_only_what_is_there_where_it_runs(path, packages, modules
 
 @pytest.mark.parametrize("path", TRUSTED, ids=ids(TRUSTED))
 def test_dependencies_of_the_grader_point_one_way(path):
-    """A component imports only from layers listed above its own, anywhere in its files.
-
-    The trusted side handles the worker, solutions and tests as files, never as modules.
-    """
+    """The trusted side handles the worker, solutions and tests as files, never as modules."""
     room = room_of(name_of(path))
     assert room in FLOOR, f"{room} has no line in FLOORS"
     others = {room_of(name) for name in imports(path) if tops([name]) == {"grader"}} - {room}
     assert set() == {other for other in others if FLOOR[other] >= FLOOR[room]}
-    forbidden = (
-        "grader.worker",
-        "grader.solutions.reference",
-        "tests.hidden",
-        "assignment",
-        "handout",
-    )
-    assert set() == {name for name in imports(path) if name.startswith(forbidden)}
+    files = ("grader.worker", "grader.solutions.reference", "tests.hidden", "assignment", "handout")
+    assert set() == {name for name in imports(path) if name.startswith(files)}
 
 
 def loaded(path):
@@ -221,23 +195,17 @@ def test_nothing_is_ever_unpickled(path):
 def test_no_import_hides_in_a_call():
     """Only modules that import a solution, or what can be removed or is not installed, may."""
     users = {name_of(p) for p in [*TRUSTED, *KIT, *PROBES] for n in imports(p) if n == "importlib"}
-    assert users == {
-        "kit.student",
-        "grader.base.removable",
-        "grader.grading.local_student",
-        "grader.grading.grade",
-        "grader.proof.course_checks",
-        "grader.wire.protocol",
-        "grader.wire.torch_compiler",
-    }
+    theirs = "base.removable grading.local_student grading.grade proof.course_checks wire.protocol"
+    theirs += " wire.torch_compiler"
+    assert users == {"kit.student", *(f"grader.{name}" for name in theirs.split())}
 
 
 def test_what_has_to_start_fast_leaves_torch_and_pytest_alone():
     """The zygote's slow imports and the grader's own imports can therefore run in parallel."""
     modules = (
-        *("grader.sandbox.box", "grader.commands.cli", "grader.commands.analysis"),
-        *("grader.commands.more.similar", "grader.submission.submissions"),
-        "grader.results.records",
+        *("grader.sandbox.sandbox", "grader.commands.cli", "grader.commands.analysis_commands"),
+        *("grader.commands.removable.push_command", "grader.submission.submissions"),
+        "grader.results.result_records",
     )
     slow = "print(sorted({'torch', 'numpy', 'pytest'} & set(sys.modules)))"
     program = f"import sys, {', '.join(modules)}; {slow}"

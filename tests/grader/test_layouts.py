@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import zipfile
 
 import pytest
 
@@ -82,8 +81,7 @@ def test_a_module_in_a_package_is_graded(grader, course, solved, tmp_path, level
 def test_a_student_gets_the_package_and_hands_it_in(grader, course, solved, tmp_path):
     """Progress and the zip know the module by its path."""
     assert 0 == grader("release", "student", "--course", course, tmp_path / "s.zip").returncode
-    with zipfile.ZipFile(tmp_path / "s.zip") as archive:
-        archive.extractall(tmp_path)
+    shutil.unpack_archive(tmp_path / "s.zip", tmp_path)
     work = tmp_path / "student"
     command = [python(), "-m", "assignment"]
     done = ran(command, cwd=work)

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from tests.grader import small_courses
-from tests.grader.conftest import starts_sooner
+from tests.grader.conftest import changed, starts_sooner
 from tests.grader.processes import ran
 from tests.grader.warm_python import python
 
@@ -15,16 +15,14 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def course(root):
-    """The example course."""
     return root / "examples" / "tiny_course"
 
 
 @pytest.fixture
 def solved(course, tmp_path):
     """The example's reference, as a submission."""
-    return shutil.copytree(
-        course / "solutions" / "reference", tmp_path / "solved" / "assignment"
-    ).parent
+    folder = tmp_path / "solved"
+    return shutil.copytree(course / "solutions/reference", folder / "assignment").parent
 
 
 def test_it_is_small_and_whole(course):
@@ -58,11 +56,7 @@ def test_it_is_graded(grader, course, solved, tmp_path):
     result = json.loads((tmp_path / "r.json").read_text())
     assert [("relu", 1.0), ("softmax", 2.0)] == [(p["id"], p["score"]) for p in result["problems"]]
     source = solved / "assignment" / "activations.py"
-    source.write_text(
-        source.read_text()
-        .replace("(x - x.amax(dim=-1, keepdim=True)).exp()", "torch.exp(x)")
-        .replace("from torch import Tensor", "import torch\nfrom torch import Tensor")
-    )
+    changed(source, "(x - x.amax(dim=-1, keepdim=True)).exp()", "x.exp()")
     report = grader("grade", "--course", course, solved, "--annotations").stdout
     assert "\n::error file=assignment/activations.py,line=" in report
     assert "looks like The scores are not shifted, so large ones overflow." in report
@@ -76,8 +70,7 @@ def test_it_is_proved(grader, course, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "2 wrong solutions, 2 of 2 trials as required" in done.stdout
     other = shutil.copytree(course, tmp_path / "course")
-    hidden = other / "tests/hidden/softmax/test_hidden.py"
-    hidden.write_text(hidden.read_text().replace("# Stays: this", "# This"))
+    changed(other / "tests/hidden/softmax/test_hidden.py", "# Stays: this", "# This")
     done = grader("validate", "--course", other, "--draft", "--only", "softmax", "--jobs", 1)
     assert 1 == done.returncode
     assert (
@@ -109,7 +102,7 @@ from pathlib import Path
 from grader.course import courses
 from grader.submission import submissions
 from grader.grading.grade import grade
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 
 def graded(root):
     course = courses.load(Path(root))
@@ -131,7 +124,8 @@ def test_each_of_two_courses_is_graded_by_its_own_tests(root, tmp_path):
     first, other = (small_courses.with_lists(tmp_path / name) for name in ("first", "other"))
     hidden = other / "tests" / "hidden" / "relu" / "test_hidden.py"
     nothing = "\n\n@pytest.mark.harm('crash')\ndef test_nothing():\n    pass\n"
-    hidden.write_text(hidden.read_text().replace("max(0, x)", "another hint than ours") + nothing)
+    changed(hidden, "max(0, x)", "another hint than ours")
+    hidden.write_text(hidden.read_text() + nothing)
     given = tmp_path / "given" / "assignment"
     given.mkdir(parents=True)
     (given / "activations.py").write_text("def relu(x): return [abs(n) for n in x]\n")
@@ -150,11 +144,9 @@ def test_a_module_that_cannot_be_preloaded_is_the_courses_fault(grader, copy_of_
     """One sentence names the module and the key, also if it is there but needs another one."""
     module = "torch.utils.tensorboard"
     listed = starts_sooner(copy_of_the_course) / "assignment" / "problems.toml"
-    listed.write_text(listed.read_text().replace("preload = []", f'preload = ["{module}"]'))
-    done = grader(
-        *("grade", root / "examples" / "sample.zip", "--only", "linear"),
-        *("--course", copy_of_the_course),
-    )
+    changed(listed, "preload = []", f'preload = ["{module}"]')
+    words = ("grade", root / "examples" / "sample.zip", "--only", "linear", "--course")
+    done = grader(*words, copy_of_the_course)
     assert (done.returncode, done.stdout) == (3, "")
     assert "fault of the course" in done.stderr
     assert f"problems.toml: preload: {module} cannot be imported: " in done.stderr

@@ -12,40 +12,29 @@ from tests.grader.sampling import every
 
 # The files of each below grader/, and a word that no other file there has.
 PARTS = {
-    "junit": (("report/more/junit.py",), "junit(?!xml|-xml)"),
-    "prairielearn": (("gradescope/more/prairielearn.py",), "prairielearn"),
-    "autolab": (("gradescope/more/autolab.py",), "autolab"),
-    "ray": (("classroom/more/ray.py",), r"\bray\b"),
-    "similarity": (("similarity", "commands/more/similar.py"), r"grader\.similarity"),
-    "moodle": (("classroom/intake/more/moodle.py",), "moodle"),
+    "junit": (("report/removable/junit_format.py",), "junit(?!xml|-xml)"),
+    "prairielearn": (("platforms/removable/prairielearn_platform.py",), "prairielearn"),
+    "autolab": (("platforms/removable/autolab_platform.py",), "autolab"),
+    "ray": (("classroom/removable/ray_cluster.py",), r"\bray\b"),
+    "sources": (("commands/export_options/sources_option.py",), "jplag|compare50"),
+    "moodle": (("classroom/intake/removable/moodle_download.py",), "moodle"),
     "canvas": (
-        (
-            *("classroom/canvas_api.py", "classroom/canvas_table.py", "classroom/pushing.py"),
-            *("commands/more/push.py", "commands/exports/canvas.py"),
-            *("classroom/intake/more/canvas.py", "course/more/canvas.py"),
-        ),
-        "canvas",
-    ),
+        ("classroom/canvas_api.py", "classroom/canvas_csv.py", "classroom/canvas_push.py",
+         "commands/removable/push_command.py", "commands/export_options/canvas_option.py",
+         "classroom/intake/removable/canvas_download.py", "course/removable/canvas_rules.py"),
+        "canvas"),
     "classroom50": (
-        (
-            *("classroom/classroom50.py", "commands/exports/classroom50.py"),
-            "course/more/classroom50.py",
-        ),
-        "classroom ?50",
-    ),
-}
+        ("classroom/classroom50_scores.py", "commands/export_options/classroom50_option.py",
+         "course/removable/classroom50_rules.py"), "classroom ?50"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PARTS)
 def test_no_other_file_names_it(root, name):
     """The rest of the program finds it, and does not know it."""
     own, word = PARTS[name]
-    own = [root / "grader" / path for path in own]
-    others = [
-        path
-        for path in (root / "grader").rglob("*.py")
-        if not any(path == mine or mine in path.parents for mine in own)
-    ]
+    own = {root / "grader" / path for path in own}
+    others = [p for p in (root / "grader").rglob("*.py") if own.isdisjoint([p, *p.parents])]
     assert [] == [p for p in others if re.search(word, p.read_text(), re.IGNORECASE)]
 
 

@@ -32,15 +32,8 @@ PLACES = [
     "examples/github",  # for a course that grades from its students' repositories
 ]
 WORKFLOWS = [path for place in PLACES for path in sorted((ROOT / place).glob("*.y*ml"))]
-CI, GPU, STUDENTS, GRADE = (
-    ROOT / place
-    for place in (
-        f"{PLACES[0]}/ci.yml",
-        f"{PLACES[0]}/gpu.yml",
-        f"{PLACES[1]}/check.yml",
-        f"{PLACES[2]}/grade.yml",
-    )
-)
+CI, GPU = (ROOT / PLACES[0] / f"{name}.yml" for name in ("ci", "gpu"))
+STUDENTS, GRADE = ROOT / PLACES[1] / "check.yml", ROOT / PLACES[2] / "grade.yml"
 NAMES = [path.relative_to(ROOT).as_posix() for path in WORKFLOWS]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -57,7 +50,6 @@ def load(text):
 
 
 def steps(workflow):
-    """Every step of every job."""
     return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
@@ -81,11 +73,7 @@ def machines(job):
 
 
 def of_a_job(name, job, workflow):
-    """Each job has a timeout.
-
-    A job on one of our own machines is closed to strangers and forks, and is never cancelled
-    midway.
-    """
+    """Each has a timeout; on our own machines, no stranger, no fork and no cancelling midway."""
     if not isinstance(job.get("timeout-minutes"), int):
         yield f"{name} has no timeout"
     if all(HOSTED.fullmatch(str(machine)) for machine in machines(job)):
@@ -117,12 +105,7 @@ OURS = "lets strangers run code on a machine of our own"
     [
         (STUDENTS, "  push:\n", "  issue_comment:\n", "strangers can trigger issue_comment"),
         (CI, "    timeout-minutes: 20\n", "", "check has no timeout"),
-        (
-            GRADE,
-            "  schedule:",
-            "  workflow_run:\n  schedule:",
-            "strangers can trigger workflow_run",
-        ),
+        (GRADE, "  schedule:", "  workflow_run:\n  schedule:", "can trigger workflow_run"),
         (GRADE, "  schedule:", "  pull_request_target:\n  schedule:", f"grade {OURS}"),
         (GRADE, "    if: .*fork.*\n", "", "grade runs in forks"),
         (GPU, "  schedule:", "  pull_request:\n  schedule:", f"gpu {OURS}"),
@@ -235,7 +218,6 @@ def test_every_command_of_a_workflow_exists(path):
     ],
 )
 def test_a_command_that_does_not_exist_is_noticed(script, said):
-    """A target, a variable, a program or an option is misspelt."""
     assert said in "\n".join(wrong_in(script))
 
 
@@ -263,7 +245,6 @@ def test_a_summary_of_the_class_is_text():
 
 
 def run_script(name, *arguments):
-    """Run a script and return the completed process."""
     command = [python(), f"scripts/{name}.py", *map(str, arguments)]
     return ran(command, cwd=ROOT)
 
@@ -279,15 +260,10 @@ def test_the_reference_is_packed_as_a_submission(tmp_path):
 def result(path, **changed):
     """A result with full marks, except for the problems with a given score."""
     points = {problem.id: float(problem.points) for problem in COURSE.problems} | changed
-    problems = [
-        {"id": name, "score": score, "status": "passed"}
-        for name, score in points.items()
-        if score is not None
-    ]
-    total = sum(problem["score"] for problem in problems)
-    path.write_text(
-        json.dumps({"score": total, "grader": {"device": "cpu+cuda"}, "problems": problems})
-    )
+    scores = {name: score for name, score in points.items() if score is not None}
+    problems = [{"id": n, "score": score, "status": "passed"} for n, score in scores.items()]
+    of_both = {"score": sum(scores.values()), "grader": {"device": "cpu+cuda"}}
+    path.write_text(json.dumps(of_both | {"problems": problems}))
     return path
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kit.text import counted
+from kit.safe_text import counted
 from tests.handout.browsing import browser, built_once, page, visited, window  # noqa: F401, these are fixtures
 
 

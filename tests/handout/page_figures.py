@@ -43,16 +43,22 @@ from handout.site import agreement, wren
 
 HANDOUT = Path(__file__).parents[2] / "handout"
 COURSE = courses.load()
-CHAPTERS = [f"{i:02}_{module}" for i, module in enumerate(COURSE.modules, 1)]
+# The title and the sections of each page of a chapter; a long chapter has several pages.
+HEADINGS = {
+    path.stem: re.findall(r"^##? (\d.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    for path in sorted(HANDOUT.glob("[0-9]*.md"))
+}
+SECTIONS = {
+    title: number
+    for _, *sections in HEADINGS.values()
+    for number, _, title in (heading.partition(" ") for heading in sections)
+}
+CHAPTERS = [*HEADINGS]
 # The pages in the order of the side bar.
 IN_ORDER = [
     *("shapes", *CHAPTERS, "flight", "what_tests_try", "grading"),
     *("napkin", "formula_sheet", "calculators", "bibliography"),
 ]
-HEADINGS = {
-    path.stem: path.read_text(encoding="utf-8").partition("\n")[0][2:]
-    for path in HANDOUT.glob("[0-9]*.md")
-}
 DIGITS = "0123456789⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉½¼¾⅓⅔"
 NEED_NO_MARK = ("0", "1")  # with marks, `stride[d + 1]` could not be read in the source
 OPEN, CLOSE = "\ue000", "\ue001"  # mark the computed parts of a value
@@ -188,6 +194,8 @@ def _everywhere() -> dict[str, list[str]]:
     values = {"gpt2": "GPT-2"}
     values |= {f"section_{problem.id}": problem.section for problem in COURSE.problems}
     values |= {f"chapter_{module}": str(number) for number, module in enumerate(COURSE.modules, 1)}
+    values |= {"section_devices": SECTIONS["Several devices"]}
+    values |= {"section_decoding": SECTIONS["Decoding"]}
     values |= {
         "wren_size": f"{wren.PARAMETERS / 1e9:.2f}e9", "wren_exact": f"{wren.PARAMETERS:,}",
         "wren_tokens": f"{wren.TOKENS / 1e9:.1f}e9", "wren_layers": f"{wren.WREN.num_layers}",
@@ -333,16 +341,14 @@ def _links(page: str, text: str, read: str) -> tuple[list[str], str]:
     sections.
     """
     found = []
-    for chapter, linked in re.findall(r"\[§(\d+)\.\d+\]\((\d+)_", read):
-        if chapter != str(int(linked)):
-            found.append(
-                f"{page}: a section of chapter {chapter} is linked to chapter {int(linked)}"
-            )
+    for section, linked in re.findall(r"\[§(\d+\.\d+)\]\((\d\w+)\.md\)", read):
+        if not any(heading.startswith(f"{section} ") for heading in HEADINGS.get(linked, [])):
+            found.append(f"{page}: expected a link to the page of §{section}, got {linked}.md")
 
     def known(link: re.Match[str]) -> str:
         words, name = link[1], link[2]
         right = name in HEADINGS and words in (
-            HEADINGS[name],
+            HEADINGS[name][0],
             f"chapter {int(name[:2])}",
             f"Chapter {int(name[:2])}",
         )

@@ -6,7 +6,7 @@ import pytest
 
 from grader.course import courses
 from handout.site import __main__ as build
-from handout.site import agreement, calculators, formulas, pictures
+from handout.site import agreement, calculator_formulas, calculators, pictures
 
 COURSE = courses.load()
 PAGES, STUBS = agreement.pages(), agreement.stubs(COURSE)
@@ -88,7 +88,7 @@ def test_every_picture_and_calculator_stands_on_one_page():
         assert (PAGES["index.md"] + PAGES["shapes.md"] + PAGES["flight.md"] + chapters).count(
             f"```{{picture}} {name}\n"
         ) == 1, name
-    for name in formulas.load():
+    for name in calculator_formulas.load():
         assert chapters.count(f"```{{calculator}} {name}\n") == 1, name
         assert PAGES["calculators.md"].count(f"```{{calculator}} {name}\n") == 1, name
         assert f'id="calculator-{name}"' in calculators.html(name)

@@ -9,31 +9,31 @@ import torch
 
 from grader.solutions.reference import flop_counting, precision, tensor_memory
 from grader.solutions.reference import resource_accounting as accounting
-from handout.site import calculators, formulas, micro_batch, numbers, wren
+from handout.site import calculator_formulas, calculators, micro_batch, number_formats, wren
 
-FORMS = formulas.load()
+FORMS = calculator_formulas.load()
 DEVICES = {hw.name: hw for hw in (accounting.A100_80GB, accounting.H100_SXM, accounting.H200_SXM)}
 BF16 = torch.bfloat16
 
 
 def results(name, **given):
     """The results of a calculator."""
-    return formulas.evaluate(FORMS[name], given)[0]
+    return calculator_formulas.evaluate(FORMS[name], given)[0]
 
 
 def shown(name, result, **given):
     """A result in its printed form."""
     show = {r.id: r.show for r in FORMS[name].result}[result]
-    return numbers.display(results(name, **given)[result], show).replace("\u00a0", " ")
+    return number_formats.display(results(name, **given)[result], show).replace("\u00a0", " ")
 
 
 def line(name, *choices):
     """A row of a calculator's table in its printed form."""
     form = FORMS[name]
-    _, table = formulas.evaluate(form)
+    _, table = calculator_formulas.evaluate(form)
     found = next(row for row in table if tuple(row[kind].name for kind in form.lines) == choices)
     return {
-        column.id: numbers.display(found[column.id], column.show).replace("\u00a0", " ")
+        column.id: number_formats.display(found[column.id], column.show).replace("\u00a0", " ")
         for column in form.column
     }
 
@@ -93,7 +93,7 @@ def test_training_time_is_training_days(device, dtype):
 def test_matmul_is_the_roofline():
     """FLOPs, bytes, intensities, time, bound and best MFU agree on every device."""
     for m, k, n in [(1024, 1024, 1024), (1, 4096, 4096), (7, 3, 11), (512, 512, 512)]:
-        values, table = formulas.evaluate(FORMS["matmul"], {"m": m, "k": k, "n": n})
+        values, table = calculator_formulas.evaluate(FORMS["matmul"], {"m": m, "k": k, "n": n})
         assert values["flops"] == flop_counting.matmul_flops((m, k), (k, n))
         for row in table:
             hw, dtype = DEVICES[row["device"].name], getattr(torch, row["dtype"].name)
@@ -144,16 +144,16 @@ def test_compute_budget_is_compute_optimal():
 
 def test_what_fits_is_max_parameters():
     """The results agree for every recipe."""
-    _, table = formulas.evaluate(FORMS["training-memory"], {"devices": 8})
+    _, table = calculator_formulas.evaluate(FORMS["training-memory"], {"devices": 8})
     for row in table:
-        recipe = formulas.TRAINING[row["recipe"].name]
+        recipe = calculator_formulas.TRAINING[row["recipe"].name]
         assert row["each"] == accounting.bytes_per_parameter(recipe)
         assert row["fits"] == accounting.max_parameters(
             8 * accounting.H100_SXM.memory_bytes, recipe
         )
 
 
-@pytest.mark.parametrize("recipe", formulas.TRAINING)
+@pytest.mark.parametrize("recipe", calculator_formulas.TRAINING)
 @pytest.mark.parametrize(("vocabulary", "segments"), [(32000, 0), (32000, 6), (16, 6)])
 def test_the_total_of_training_memory_is_the_sum_of_its_parts(recipe, vocabulary, segments):
     """Whichever of three moments is the peak; test_micro_batch compares the parts with a step."""
@@ -179,7 +179,7 @@ def test_tensor_is_torchs(shape, view):
         assert at == shown[index].item() == tensor_memory.element_offset(shown, index)
 
 
-@pytest.mark.parametrize("name", formulas.FORMATS)
+@pytest.mark.parametrize("name", calculator_formulas.FORMATS)
 def test_number_formats_are_torchs(name):
     """The range and eps equal those of torch.finfo, and rounding agrees with torch.
 
@@ -245,21 +245,21 @@ OTHERWISE = [
 def test_what_javascript_reads_otherwise_is_refused(formula):
     """A formula that means something else in JavaScript is refused before it is used."""
     with pytest.raises(ValueError, match=r"share|function|sign"):
-        formulas.checked(formula)
+        calculator_formulas.checked(formula)
 
 
 def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
     """A result that uses an undefined name is refused."""
     wrong = tmp_path / "calculators.toml"
     wrong.write_text(
-        formulas.SOURCE.read_text(encoding="utf-8").replace(
+        calculator_formulas.SOURCE.read_text(encoding="utf-8").replace(
             'formula = "product(shape)"', 'formula = "product(shape) + bytes"', 1
         ),
         encoding="utf-8",
     )
-    monkeypatch.setattr(formulas, "SOURCE", wrong)
+    monkeypatch.setattr(calculator_formulas, "SOURCE", wrong)
     with pytest.raises(ValueError, match="tensor: elements uses bytes"):
-        formulas.load.__wrapped__()
+        calculator_formulas.load.__wrapped__()
 
 
 WRITTEN = [
@@ -282,7 +282,7 @@ WRITTEN = [
 @pytest.mark.parametrize(("show", "value", "text"), WRITTEN)
 def test_numbers_are_written(show, value, text):
     """Units, thousands separators, signs and rounding are correct."""
-    assert numbers.display(value, show).replace("\u00a0", " ") == text
+    assert number_formats.display(value, show).replace("\u00a0", " ") == text
 
 
 @pytest.mark.parametrize(
@@ -290,14 +290,14 @@ def test_numbers_are_written(show, value, text):
 )
 def test_bytes_are_in_the_chosen_unit(units, text):
     """A line shows one unit, and a switch changes it."""
-    assert numbers.display(2415919104.0, "bytes", units).replace("\u00a0", " ") == text
+    assert number_formats.display(2415919104.0, "bytes", units).replace("\u00a0", " ") == text
 
 
-@pytest.mark.parametrize("name", formulas.FORMATS)
+@pytest.mark.parametrize("name", calculator_formulas.FORMATS)
 def test_infinity_is_a_number_too(name):
     """Infinity stays infinite, or becomes the largest number of a format without infinity."""
     got = results("number-formats", x=math.inf, format=name)
-    no_infinity = formulas.FORMATS[name]["no_infinity"]
+    no_infinity = calculator_formulas.FORMATS[name]["no_infinity"]
     assert got["in_format"] == (got["largest"] if no_infinity else math.inf)
     assert (got["overflows"], got["lost"]) == (0, 0)
 

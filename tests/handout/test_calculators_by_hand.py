@@ -10,7 +10,7 @@ import pytest
 
 from grader.solutions.reference import resource_accounting as accounting
 from grader.solutions.reference.flop_counting import TransformerConfig
-from handout.site import formulas, micro_batch, quizzes
+from handout.site import calculator_formulas, micro_batch, quizzes
 
 H200, A100 = {"device": "H200 SXM"}, {"device": "A100 80GB SXM"}
 FP32, FP8, ALL = {"dtype": "float32"}, {"dtype": "float8_e4m3fn"}, {"recompute": 1}
@@ -80,7 +80,7 @@ BY_HAND = {
 
 def result(calculator, which, given):
     """One result of a calculator."""
-    return formulas.evaluate(formulas.load()[calculator], given)[0][which]
+    return calculator_formulas.evaluate(calculator_formulas.load()[calculator], given)[0][which]
 
 
 @pytest.mark.parametrize(("calculator", "which"), BY_HAND)
@@ -96,8 +96,8 @@ def test_decoding_and_the_ring_are_those_of_the_course(kv_heads, sequences):
     """The cache, the roofline and the bytes around a ring agree with the course's functions."""
     config = TransformerConfig(1000, 64, 3, 512, 16, 2048, kv_heads=kv_heads)
     given = {"N": 1e6, "layers": 3, "kv_heads": kv_heads, "head_width": 32, "tokens": 64}
-    values, _ = formulas.evaluate(
-        formulas.load()["decoding"], given | {"heads": 16, "sequences": sequences}
+    values, _ = calculator_formulas.evaluate(
+        calculator_formulas.load()["decoding"], given | {"heads": 16, "sequences": sequences}
     )
     dtype, hw = quizzes.BF16, accounting.H100_SXM
     assert values["cache"] == micro_batch.cache_bytes(config, 64 * sequences, dtype)

@@ -6,13 +6,13 @@ import random
 import pytest
 import torch
 
-from handout.site import calculators, formulas, numbers
+from handout.site import calculator_formulas, calculators, number_formats
 from tests.grader.sampling import every
 from tests.handout.browsing import watched
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
-FORMS = formulas.load()
+FORMS = calculator_formulas.load()
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def grid(form, count):
     for _ in range(count):
         case = {}
         for field in form.input:
-            if field.kind in formulas.CHOICES:
-                case[field.id] = draw.choice(formulas.choices(form, field.kind))
+            if field.kind in calculator_formulas.CHOICES:
+                case[field.id] = draw.choice(calculator_formulas.choices(form, field.kind))
             elif field.kind == "flag":
                 case[field.id] = draw.choice([0, 1])
             elif field.kind not in ("text", "view"):
@@ -127,8 +127,8 @@ def grid(form, count):
                 "view": view,
                 "index": draw.choice(["", "" if 0 in shown else index]),
             }
-        if case.get("dtype") and "peak" in formulas.DEVICES.get(case.get("device"), {}):
-            case["dtype"] = draw.choice(list(formulas.DEVICES[case["device"]]["peak"]))
+        if case.get("dtype") and "peak" in calculator_formulas.DEVICES.get(case.get("device"), {}):
+            case["dtype"] = draw.choice(list(calculator_formulas.DEVICES[case["device"]]["peak"]))
         cases.append(case)
     return cases
 
@@ -181,7 +181,7 @@ def number(field, draw):
 def test_the_browsers_results_are_pythons(opened, name, count):
     """Results and tables agree to the last printed digit over a grid of inputs."""
     form, cases = FORMS[name], grid(FORMS[name], count)
-    given = [formulas.inputs(form, case) for case in cases]
+    given = [calculator_formulas.inputs(form, case) for case in cases]
     as_data = [{key: getattr(value, "name", value) for key, value in one.items()} for one in given]
     kinds = {field.id: field.kind for field in form.input}
     got = opened.evaluate(
@@ -200,10 +200,11 @@ def test_the_browsers_results_are_pythons(opened, name, count):
         [name, kinds, as_data],
     )
     for case, (results, table) in zip(cases, got, strict=True):
-        values, lines = formulas.evaluate(form, case)
-        assert [numbers.display(values[r.id], r.show) for r in form.result] == results, case
+        values, lines = calculator_formulas.evaluate(form, case)
+        shown = [number_formats.display(values[r.id], r.show) for r in form.result]
+        assert shown == results, case
         assert [
-            [numbers.display(line[r.id], r.show) for r in form.column] for line in lines
+            [number_formats.display(line[r.id], r.show) for r in form.column] for line in lines
         ] == table, case
 
 
@@ -408,8 +409,8 @@ def test_a_link_brings_the_values_back(kept, opened, page, address, name):
     for field in FORMS[name].input:
         if field.kind == "flag":
             given[field.id] = 1 - field.default
-        elif field.kind in formulas.CHOICES:
-            given[field.id] = formulas.choices(FORMS[name], field.kind)[2]
+        elif field.kind in calculator_formulas.CHOICES:
+            given[field.id] = calculator_formulas.choices(FORMS[name], field.kind)[2]
         else:
             special = {"heads": "32", "kv_heads": "8", "d": "4096", "mfu": "0.25"}
             special |= {

@@ -14,12 +14,12 @@ import torch
 
 from grader.solutions.reference.activation_checkpointing import saved_activation_bytes
 from grader.solutions.reference.flop_counting import TransformerConfig
-from handout.site import formulas, measured, micro_batch, wren
-from handout.site.measured import Block, Live, Model, a_micro_batch
+from handout.site import calculator_formulas, measure_wren, micro_batch, wren
+from handout.site.measure_wren import Block, Live, Model, a_micro_batch
 from tests.grader.sampling import every
 
 BF16 = torch.bfloat16
-AUTOCAST, PURE = formulas.FULL, formulas.SLIM
+AUTOCAST, PURE = calculator_formulas.FULL, calculator_formulas.SLIM
 RECIPES = {"autocast": AUTOCAST, "bfloat16 weights": PURE}
 SEQUENCES = 4
 
@@ -171,8 +171,8 @@ def test_with_checkpoints_the_peak_is_the_largest_of_three_moments(recipe, momen
 
 
 def recorded():
-    """What `python -m handout.site.measured` found for Wren."""
-    return json.loads(measured.RECORD.read_text(encoding="utf-8"))
+    """What `python -m handout.site.measure_wren` found for Wren."""
+    return json.loads(measure_wren.RECORD.read_text(encoding="utf-8"))
 
 
 def test_the_recorded_micro_batch_of_wren_is_the_formulas():
@@ -181,21 +181,21 @@ def test_the_recorded_micro_batch_of_wren_is_the_formulas():
     left_out = not_in_the_formula(wren.WREN, AUTOCAST, wren.MICRO_BATCH)
     assert 0 <= record["peak"] - (wren.PEAK.total + left_out + 16 * gains) < 4096
     assert record["products"] == 6 * wren.PARAMETERS * wren.MICRO_BATCH * 1024
-    page = measured.PAGE.read_text(encoding="utf-8")
-    assert measured.filled(page, record) == page
-    assert "[12.3]{#measured_adamw_ms}" in measured.filled(page, record | {"adamw_ms": 12.34})
+    page = measure_wren.PAGE.read_text(encoding="utf-8")
+    assert measure_wren.filled(page, record) == page
+    assert "[12.3]{#measured_adamw_ms}" in measure_wren.filled(page, record | {"adamw_ms": 12.34})
 
 
 @pytest.mark.proof
 def test_the_record_can_be_measured_again():
     """The whole model, on tensors without memory."""
-    again = measured.on_a_cpu(wren.WREN, wren.MICRO_BATCH)
+    again = measure_wren.on_a_cpu(wren.WREN, wren.MICRO_BATCH)
     assert {name: recorded()[name] for name in again} == again
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_gives_the_rest():
     """The script's other half, on a small model."""
-    found = measured.on_a_gpu(config(), 2)
-    assert set(found) | set(recorded()) >= {*measured.SHOWN}
+    found = measure_wren.on_a_gpu(config(), 2)
+    assert set(found) | set(recorded()) >= {*measure_wren.SHOWN}
     assert min(found.values()) > 0

@@ -152,7 +152,7 @@ def test_nothing_of_a_form_is_printed(site, read):
     text = " ".join(read)
     for piece in (
         "Reset Link to these values",
-        "Every calculator also appears in the chapter that explains it",
+        "Every calculator also appears in its chapter",
         "Skip to content",
     ):
         assert piece in page, piece

@@ -9,7 +9,7 @@ import pytest
 from pybtex.database import parse_file
 
 from grader.course import courses
-from grader.publish import bundles
+from grader.publish import student_bundle
 from kit.handing_in import zipped
 from tests.grader.sampling import every
 from tests.handout.browsing import WIDTHS, cut_off, measured, serious
@@ -64,7 +64,7 @@ def test_it_opens_from_the_students_bundle(site, page, tmp_path):
     """From an unpacked bundle, text, pictures, calculators and links to other pages work."""
     course = courses.load()
     archive = tmp_path / "student.zip"
-    archive.write_bytes(zipped(bundles.student(course, site.parent)))
+    archive.write_bytes(zipped(student_bundle.student(course, site.parent)))
     zipfile.ZipFile(archive).extractall(tmp_path / "a folder with blanks")
     page.goto((tmp_path / "a folder with blanks" / "handout" / "site" / "index.html").as_uri())
     page.get_by_role("link", name="5 Resource accounting").first.click()

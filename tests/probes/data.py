@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 import numpy as np
 import torch
 
-from kit import stand_in
+from kit import gpu_stand_in
 from kit.student import seed_generators, states_of_generators
 
 Array = np.ndarray[Any, Any]
@@ -177,7 +177,7 @@ def batch_on_a_stand_in(
     """
     given = device if as_text else torch.device(device)
     starts = torch.Generator().manual_seed(seed)
-    with stand_in.gpu() as gpu:
+    with gpu_stand_in.gpu() as gpu:
         batch = student.data.get_batch(dataset, batch_size, context_length, given, starts)
         parts = list(batch) if isinstance(batch, (tuple, list)) else [batch]
         devices = [x.device.type if isinstance(x, torch.Tensor) else "none" for x in parts]
@@ -185,7 +185,7 @@ def batch_on_a_stand_in(
         return {
             "batch": values,
             "devices": devices,
-            # How many copies there are is free; see stand_in.described for the words.
+            # How many copies there are is free; see gpu_stand_in.described for the words.
             "pinned": bool(gpu.copies) and all(c.startswith("pinned") for c in gpu.copies),
             "waits": any("waited for" in c for c in gpu.copies),
         }

@@ -1,7 +1,7 @@
 """Probes for gpu.py, on a real GPU or on the stand-in.
 
 Each probe takes `device`, "cuda" or "stand-in". The differences between the two are in `_RealGpu`
-and stand_in.StandIn, which have the same interface: `kernel`, `read`, `copies`, `is_busy`.
+and gpu_stand_in.StandIn, which have the same interface: `kernel`, `read`, `copies`, `is_busy`.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from kit import stand_in
+from kit import gpu_stand_in
 
 # The durations of a slow kernel and of a slow copy on a real GPU: longer than Python takes for a
 # batch.
@@ -121,11 +121,11 @@ class _RealGpu:
 @contextlib.contextmanager
 def _gpu(device: str, **settings: Any) -> Iterator[Any]:
     if device == "stand-in":
-        with stand_in.gpu(**settings) as gpu:
+        with gpu_stand_in.gpu(**settings) as gpu:
             yield gpu
     else:
         real = _RealGpu(**settings)
-        with stand_in.watched(real.copies, lambda: real.main, real.before_a_copy):
+        with gpu_stand_in.watched(real.copies, lambda: real.main, real.before_a_copy):
             yield real
 
 
@@ -290,7 +290,7 @@ def mfu(
 def multiplied(
     student: Any, *, sizes: tuple[int, int, int], dtype: torch.dtype
 ) -> tuple[list[tuple[int, int, int, bool]], bool]:
-    """The products that measured_mfu computes on the stand-in; see `stand_in.Product`.
+    """The products that measured_mfu computes on the stand-in; see `gpu_stand_in.Product`.
 
     And whether it leaves the same state of torch's generator, whatever the state was before.
     """

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kit import stand_in
+from kit import gpu_stand_in
 from kit.student import seed_generators
 
 
@@ -106,7 +106,7 @@ def batch(
     """A batch on a device, and whether each copy to a GPU was made from pinned memory."""
     copies: list[str] = []
     starts = torch.Generator().manual_seed(seed)
-    with stand_in.watched(copies):
+    with gpu_stand_in.watched(copies):
         x, y = student.data.get_batch(dataset, size, length, device, starts)
     return {**_placed([x, y]), "pinned": [copy.startswith("pinned") for copy in copies]}
 

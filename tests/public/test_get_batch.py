@@ -6,7 +6,7 @@ import random
 import numpy as np
 import torch
 
-from kit import expect, stand_in
+from kit import expect, gpu_stand_in
 
 
 def test_get_batch_of_the_example(student):
@@ -156,7 +156,7 @@ def test_get_batch_reads_a_map_and_moves_both(student, tmp_path):
     np.arange(20, dtype=np.uint16).tofile(tmp_path / "tokens.bin")
     dataset = np.memmap(tmp_path / "tokens.bin", dtype=np.uint16, mode="c")
     generator = torch.Generator().manual_seed(1)
-    with stand_in.gpu() as gpu:
+    with gpu_stand_in.gpu() as gpu:
         batch = student.data.get_batch(dataset, 2, 3, "cuda", generator)
         devices = [part.device.type for part in batch]
     expect.value(devices, ["cuda", "cuda"], of="get_batch", name="the devices of x and y")

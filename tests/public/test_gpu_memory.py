@@ -4,7 +4,7 @@ import gc
 
 import torch
 
-from kit import expect, stand_in
+from kit import expect, gpu_stand_in
 
 MIB = 2**20
 
@@ -34,7 +34,7 @@ def test_the_example(student):
         del first
         return second
 
-    with stand_in.gpu():
+    with gpu_stand_in.gpu():
         there = made(4)
         got = student.gpu.peak_memory(fn)
         hints = {
@@ -55,7 +55,7 @@ def test_the_example(student):
 
 def test_what_was_before_is_not_the_calls(student):
     """20 MiB were in use earlier, but are free again when the call starts."""
-    with stand_in.gpu():
+    with gpu_stand_in.gpu():
         made(20)
         got = student.gpu.peak_memory(lambda: made(3))
         hints = {"peak_above_before": {20: "torch.cuda.reset_peak_memory_stats"}}
@@ -64,7 +64,7 @@ def test_what_was_before_is_not_the_calls(student):
 
 def test_a_cpu_is_refused(student):
     """A CPU's memory is not counted."""
-    with stand_in.gpu():
+    with gpu_stand_in.gpu():
         check(student.gpu.peak_memory(lambda: made(1), "cuda:0"), 0, 1, 1)
         with expect.raises(ValueError, of="peak_memory", when='device is "cpu"'):
             student.gpu.peak_memory(lambda: None, "cpu")
@@ -72,7 +72,7 @@ def test_a_cpu_is_refused(student):
 
 def test_a_call_may_free_more_than_it_leaves(student):
     """fn drops 4 of the 6 MiB that are in use, then creates 1 MiB: 3 MiB less than before."""
-    with stand_in.gpu():
+    with gpu_stand_in.gpu():
         held, kept = [made(4)], made(2)
 
         def fn():
@@ -86,7 +86,7 @@ def test_a_call_may_free_more_than_it_leaves(student):
 
 def test_results_and_small_tensors_count(student):
     """A list of tensors is a result, too. A tensor of 100 bytes takes a block of 512."""
-    with stand_in.gpu():
+    with gpu_stand_in.gpu():
         check(student.gpu.peak_memory(lambda: [made(1), made(2)]), 0, 3, 3)
         left = torch.cuda.memory_allocated()
         hint = "does something still refer to fn's result?"
@@ -104,7 +104,7 @@ class Cycle:
 
 def test_garbage_of_before_the_call_is_not_measured(student):
     """8 MiB of garbage are collected before the first number is read."""
-    with stand_in.gpu():
+    with gpu_stand_in.gpu():
         gc.disable()
         try:
             Cycle()
@@ -126,7 +126,7 @@ def test_fn_is_called_once_and_its_exceptions_propagate(student):
         calls.append(torch.is_grad_enabled())
         raise RuntimeError("out of memory")
 
-    with stand_in.gpu():
+    with gpu_stand_in.gpu():
         student.gpu.peak_memory(lambda: calls.append(torch.is_grad_enabled()))
         expect.value(calls, [True], of="peak_memory", name="calls of fn (gradients enabled)")
         raised = ""

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kit import expect, stand_in
+from kit import expect, gpu_stand_in
 
 
 def batches(count):
@@ -17,7 +17,7 @@ def test_kernels_read_what_was_handed_out(student, slow):
 
     The kernel is launched on the current stream after the batch is returned.
     """
-    with stand_in.gpu(slow=slow) as gpu:
+    with gpu_stand_in.gpu(slow=slow) as gpu:
         read = []
         for x, y in student.gpu.Prefetcher(iter(batches(5)), "cuda"):
             read.append((gpu.read(x), gpu.read(y)))
@@ -37,7 +37,7 @@ def test_kernels_read_what_was_handed_out(student, slow):
 
 def test_copies_are_asynchronous(student):
     """Copies are made from pinned memory, on their own stream."""
-    with stand_in.gpu() as gpu:
+    with gpu_stand_in.gpu() as gpu:
         count = sum(1 for _ in student.gpu.Prefetcher(iter(batches(3)), "cuda"))
         expect.value(count, 3, of="Prefetcher")
         copies, want = sorted(set(gpu.copies)), ["pinned, on a stream of its own"]
@@ -58,7 +58,7 @@ def test_it_draws_ahead(student, device, options):
             drawn.append(number)
             yield batch
 
-    with stand_in.gpu():
+    with gpu_stand_in.gpu():
         prefetcher = student.gpu.Prefetcher(source(), device, **options)
         for number, _ in enumerate(prefetcher, 1):
             ahead = len(drawn) - number
@@ -74,13 +74,13 @@ def test_python_does_not_wait(student):
 
     The copy of a batch that is returned need not be done yet.
     """
-    with stand_in.gpu(slow="kernels") as gpu:
+    with gpu_stand_in.gpu(slow="kernels") as gpu:
         prefetcher = student.gpu.Prefetcher(iter(batches(3)), "cuda")
         gpu.read(next(prefetcher)[0])
         next(prefetcher)
         hint = "the stream waits for the copy, and not Python"
         expect.that(gpu.is_busy(), "Python waits for the kernels", of="Prefetcher", hint=hint)
-    with stand_in.gpu(slow="both") as gpu:  # nothing runs until something waits for it
+    with gpu_stand_in.gpu(slow="both") as gpu:  # nothing runs until something waits for it
         next(student.gpu.Prefetcher(iter(batches(3)), "cuda", depth=1))
         expect.that(not gpu.has_copied(), "Python waits for the copy", of="Prefetcher", hint=hint)
 
@@ -89,7 +89,7 @@ def test_python_does_not_wait(student):
 @pytest.mark.parametrize(("device", "pinned"), [("cuda", False), ("cuda", True), ("cpu", False)])
 def test_batches_that_are_overwritten(student, device, pinned, depth):
     """The iterator writes all its batches into the same two tensors, which may be pinned."""
-    with stand_in.gpu() as gpu:
+    with gpu_stand_in.gpu() as gpu:
         x, y = (torch.empty(n, pin_memory=pinned) for n in (5, 3))
 
         def source():
@@ -116,7 +116,7 @@ def test_the_end_and_errors_come_after_the_batches(student, device):
         "ValueError": lambda: fails_after(batches(2)),
     }
     for error, source in ends.items():
-        with stand_in.gpu():
+        with gpu_stand_in.gpu():
             prefetcher = student.gpu.Prefetcher(source(), device)
             is_itself = iter(prefetcher) is prefetcher
             expect.that(is_itself, "iter(p) is not p itself", of="Prefetcher")
@@ -145,7 +145,7 @@ def fails_after(some):
 @pytest.mark.parametrize("slow", ["copies", "both"])
 def test_the_current_stream_may_change(student, slow):
     """Each batch is read on a stream of its own, which waits for the copy of this batch."""
-    with stand_in.gpu(slow=slow) as gpu:
+    with gpu_stand_in.gpu(slow=slow) as gpu:
         prefetcher = student.gpu.Prefetcher(iter(batches(6)), "cuda")
         read, streams = [], []
         for x, y in prefetcher:
@@ -165,7 +165,7 @@ def test_the_current_stream_may_change(student, slow):
 
 def test_memory_is_kept_for_the_stream_that_is_current(student):
     """From batch 2 on, slow kernels run on another stream, and each batch is dropped at once."""
-    with stand_in.gpu(slow="kernels") as gpu:
+    with gpu_stand_in.gpu(slow="kernels") as gpu:
         read = []
         for number, (x, y) in enumerate(student.gpu.Prefetcher(iter(batches(6)), "cuda")):
             read.append(gpu.read(x))

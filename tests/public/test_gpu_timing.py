@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import torch
 
-from kit import expect, stand_in
+from kit import expect, gpu_stand_in
 
 
 def test_time_kernel_of_the_example(student):
     """A warm-up call takes 9 ms, the next calls take 2, 3 and 7 ms: the median is 3 ms."""
-    with stand_in.gpu(kernel_seconds=[0.009, 0.002, 0.003, 0.007]) as gpu:
+    with gpu_stand_in.gpu(kernel_seconds=[0.009, 0.002, 0.003, 0.007]) as gpu:
         got = student.gpu.time_kernel(gpu.kernel, warmup=1, repeats=3)
         hints = {
             3.0: "in seconds; elapsed_time gives milliseconds",
@@ -25,7 +25,7 @@ def test_time_kernel_of_the_example(student):
         expect.value(gpu.kernels, 4, of="time_kernel", hint="fn is called warmup + repeats times")
         hint = "is the GPU done when time_kernel returns?"
         expect.value(gpu.is_busy(), False, of="time_kernel", hint=hint)
-    with stand_in.gpu(kernel_seconds=[0.00005] * 7) as gpu:
+    with gpu_stand_in.gpu(kernel_seconds=[0.00005] * 7) as gpu:
         got = student.gpu.time_kernel(gpu.kernel, warmup=2, repeats=5)
         is_longer = isinstance(got, float) and got > 0.00006
         hint = "a clock of the CPU also measures the launch and the wait" if is_longer else None
@@ -34,7 +34,7 @@ def test_time_kernel_of_the_example(student):
 
 def test_time_kernel_without_a_warm_up(student):
     """With warmup 0 and repeats 1, the only call takes 4 ms."""
-    with stand_in.gpu(kernel_seconds=[0.004]) as gpu:
+    with gpu_stand_in.gpu(kernel_seconds=[0.004]) as gpu:
         got = student.gpu.time_kernel(gpu.kernel, warmup=0, repeats=1)
         hint = "0 is a number of calls, too"
         expect.number(got, 0.004, of="time_kernel", tolerance=0.0001, hint=hint)
@@ -44,7 +44,7 @@ def test_time_kernel_without_a_warm_up(student):
 def test_measured_mfu(student):
     """A GPU that reaches 4e9 FLOP/s in bfloat16, with a stated peak of 8e9, has an MFU of 0.5."""
     hw = SimpleNamespace(name="a GPU", peak_flops={torch.bfloat16: 8e9, torch.float32: 2e9})
-    with stand_in.gpu(flops_per_second={torch.bfloat16: 4e9, torch.float32: 2e9}):
+    with gpu_stand_in.gpu(flops_per_second={torch.bfloat16: 4e9, torch.float32: 2e9}):
         got = student.gpu.measured_mfu(200, 120, 160, torch.bfloat16, hw)
         near = {0.25: "a multiply and an add are two FLOPs", 2.0: "the peak of this dtype"}
         near |= {50.0: "a share, and not a percentage"}
@@ -62,7 +62,7 @@ def test_time_kernel_of_many_calls(student):
     Any value between the two middle ones, 6 and 7 ms, is a median.
     """
     seconds = [0.009] * 4 + [ms / 1000 for ms in (12, 1, 11, 2, 10, 3, 9, 4, 8, 5, 7, 6)]
-    with stand_in.gpu(kernel_seconds=seconds) as gpu:
+    with gpu_stand_in.gpu(kernel_seconds=seconds) as gpu:
         with torch.cuda.stream(torch.cuda.Stream()):
             got = student.gpu.time_kernel(gpu.kernel, warmup=4, repeats=12)
         inputs = "warmup 4, repeats 12: 1 to 12 ms, in another order"
@@ -79,7 +79,7 @@ def test_measured_mfu_by_the_peak_of_the_dtype(student):
     peaks = {torch.float32: 2e10, torch.bfloat16: 8e10, torch.float16: 1e10}
     hw = SimpleNamespace(name="a GPU", peak_flops=peaks)
     speeds = {torch.float32: 4e10, torch.float16: 0.5e10}
-    with stand_in.gpu(flops_per_second=speeds) as gpu:
+    with gpu_stand_in.gpu(flops_per_second=speeds) as gpu:
         for dtype, want in ((torch.float32, 2.0), (torch.float16, 0.5)):
             got, inputs = student.gpu.measured_mfu(200, 120, 160, dtype, hw), f"dtype {dtype}"
             hints = {1.0: "an MFU above 1 shows that something is wrong: return it"}
@@ -98,7 +98,7 @@ def test_measured_mfu_leaves_the_generator_to_the_caller(student):
     """The matrices are drawn with the caller's random state: it is not seeded anew."""
     hw = SimpleNamespace(name="a GPU", peak_flops={torch.float32: 2e12})
     drawn = []
-    with stand_in.gpu():
+    with gpu_stand_in.gpu():
         for seed in (1, 2):
             torch.manual_seed(seed)
             student.gpu.measured_mfu(20, 30, 40, torch.float32, hw)

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from kit import progress
+from kit import student_command
 
 if __name__ == "__main__":
-    sys.exit(progress.main(Path(__file__).absolute().parents[1], sys.argv[1:]))
+    sys.exit(student_command.main(Path(__file__).absolute().parents[1], sys.argv[1:]))

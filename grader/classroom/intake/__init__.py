@@ -4,7 +4,7 @@ Gradescope's export
     `submission_metadata.yml`, which lists students, time and earlier submissions of each
     `submission_<number>/`.
 Downloads
-    What other platforms give a teacher, such as files with numbers in their names; see `more/`.
+    What other platforms give, such as files with numbers in their names; see `removable/`.
 Clones
     Git repositories such as `hw1-ada`. Students can choose the times of their last commits.
 Plain
@@ -22,7 +22,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from grader.base.errors import UsageError
-from grader.classroom.intake.clones import are_clones, clones
+from grader.classroom.class_records import HandedIn
 from grader.classroom.intake.folder_items import (
     EXPORT,
     FolderItem,
@@ -33,10 +33,10 @@ from grader.classroom.intake.folder_items import (
     past_moment,
     shown,
 )
-from grader.classroom.intake.gradescope import export
-from grader.classroom.intake.plain import DOWNLOADS, plain
-from grader.classroom.records import HandedIn
-from kit.text import one_line
+from grader.classroom.intake.git_clones import are_clones, clones
+from grader.classroom.intake.gradescope_download import export
+from grader.classroom.intake.plain_folders import DOWNLOADS, plain
+from kit.safe_text import one_line
 
 PARTS = {
     "id": "the student's id, as in the roster",

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.classroom.records import HandedIn
-from kit.text import counted, one_line
+from grader.classroom.class_records import HandedIn
+from kit.safe_text import counted, one_line
 
 EXPORT = "submission_metadata.yml"
 MAX_METADATA_BYTES = 64 * 2**20

@@ -35,11 +35,11 @@ from typing import IO, Any, NamedTuple
 
 from grader.base import interrupts
 from grader.base.errors import SandboxUnavailable
-from grader.sandbox import seccomp, visible
+from grader.sandbox import seccomp, visible_files
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding
 from grader.tools.tool import Tool
-from kit.text import printable
+from kit.safe_text import printable
 
 PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
     "/python", "/site", "/runtime", "/course", "/tmp", "/driver",
@@ -91,8 +91,8 @@ class BubblewrapLevel(Level):
             found = find_bubblewrap()
         except SandboxUnavailable as e:
             return str(e)
-        user = visible.unused_user()
-        program = [f"{PYTHON}/bin/{visible.interpreter().name}", "-s", "-S", "-P", "-c", ""]
+        user = visible_files.unused_user()
+        program = [f"{PYTHON}/bin/{visible_files.interpreter().name}", "-s", "-S", "-P", "-c", ""]
         command = [*_box(found, user, [], scratch_bytes=2**20, gpu=None), *program]
         try:
             # A bubblewrap that is killed while it starts leaves a process that waits forever.
@@ -164,7 +164,7 @@ def command(order: Order, *, seccomp_fd: int, info_fd: int) -> list[str]:
         *_box(found, user, files, scratch_bytes=order.scratch_bytes, gpu=gpu),
         *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
         *order.boot(
-            f"{PYTHON}/bin/{visible.interpreter().name}",
+            f"{PYTHON}/bin/{visible_files.interpreter().name}",
             RUNTIME,
             [SITE, COURSE],
             user,
@@ -279,7 +279,9 @@ def _privileges(user: int) -> list[str]:
 
 def _environment(gpu: Gpu | None) -> list[str]:
     libraries = f"{PYTHON}/lib:{DRIVER}" if gpu else f"{PYTHON}/lib"
-    values = visible.environment(SCRATCH, libraries) | (gpu.environment(alone=True) if gpu else {})
+    values = visible_files.environment(SCRATCH, libraries) | (
+        gpu.environment(alone=True) if gpu else {}
+    )
     # bubblewrap itself has an empty environment.
     return _each("--setenv", values.items())
 
@@ -296,10 +298,10 @@ def _folders() -> list[str]:
 
 def _system_libraries() -> list[str]:
     """The folders of the C library and its loader, and nothing else from /usr."""
-    folders = visible.library_folders()
+    folders = visible_files.library_folders()
     arguments = _each("--ro-bind", ((one, one) for one in folders))
     for link in (Path("/lib"), Path("/lib64")):
-        inside = link / visible.MULTIARCH
+        inside = link / visible_files.MULTIARCH
         shown = inside if inside.is_dir() else link
         if link.is_symlink():
             arguments += ["--symlink", os.readlink(link), str(link)]
@@ -311,9 +313,9 @@ def _system_libraries() -> list[str]:
 
 def _python() -> list[str]:
     """The interpreter and its standard library under /python, without other installed packages."""
-    executable, library = visible.interpreter(), visible.standard_library()
+    executable, library = visible_files.interpreter(), visible_files.standard_library()
     shown_library = f"{PYTHON}/{sys.platlibdir}/{library.name}"
-    shared = [(one, f"{PYTHON}/lib/{one.name}") for one in visible.loaded("libpython")]
+    shared = [(one, f"{PYTHON}/lib/{one.name}") for one in visible_files.loaded("libpython")]
     return [
         *_each("--ro-bind", [(executable, f"{PYTHON}/bin/{executable.name}")]),
         *_each("--ro-bind", [(library, shown_library)]),
@@ -324,7 +326,7 @@ def _python() -> list[str]:
 
 def _without_packages(folder: Path, place: str) -> list[str]:
     """Hide the packages installed inside a system folder, because the grader may be among them."""
-    hidden = (Path(place, f.relative_to(folder)) for f in visible.installed_inside(folder))
+    hidden = (Path(place, f.relative_to(folder)) for f in visible_files.installed_inside(folder))
     return [word for one in hidden for word in _nothing_at(str(one))]
 
 
@@ -339,15 +341,15 @@ def _nothing_at(folder: str) -> list[str]:
 
 def _packages(packages: tuple[str, ...]) -> list[str]:
     """Show each file or folder of an allowed package under /site, one by one."""
-    shown = ((path, f"{SITE}/{path.name}") for path in visible.package_paths(packages))
+    shown = ((path, f"{SITE}/{path.name}") for path in visible_files.package_paths(packages))
     return _each("--ro-bind", shown)
 
 
 def _worker(folder: Path, tests: Path) -> list[str]:
     """Show copies, in this folder, of the code of the worker and of the probes."""
     runtime, course = folder / "runtime", folder / "course"
-    visible.copy(visible.WORKER, runtime / "grader")
-    visible.copy_code_of_tests(tests, course)
+    visible_files.copy(visible_files.WORKER, runtime / "grader")
+    visible_files.copy_code_of_tests(tests, course)
     return ["--ro-bind", str(runtime), RUNTIME, "--ro-bind", str(course), COURSE]
 
 
@@ -371,7 +373,7 @@ def _kernel_files(gpu: Gpu | None) -> list[str]:
         # CUDA reads more of them than anybody has listed.
         *([] if gpu else _nothing_of_the_machine()),
         *_devices(gpu),
-        *_each("--ro-bind-try", ((one, one) for one in visible.HUGE_PAGES)),
+        *_each("--ro-bind-try", ((one, one) for one in visible_files.HUGE_PAGES)),
     ]
 
 

@@ -10,13 +10,13 @@ neither a network nor another process. The kernel lets a user signal only its ow
 
 The zygote runs under a third user id. It keeps only the two capabilities with which it can become
 the student's user: it kills processes and removes files with the student's own rights
-(worker/walls.py).
+(worker/isolation_walls.py).
 
 This level is weaker than bubblewrap in four ways. Other files cannot be read, but their names,
 sizes and owners can be queried if the permissions of their parent folders allow it; so can the
 process ids that exist. Reading a file sets the time of its last reading. The size of the writable
-folder is monitored instead of limited; files without a name count as soon as the disk has lost
-more space than a test may use (worker/walls.py). The machine's CPU and memory are shared with
+folder is monitored instead of limited; files without a name count as soon as the disk has lost more
+space than a test may use (worker/isolation_walls.py). The machine's CPU and memory are shared with
 everything else in the container. The level needs root and Linux 5.19.
 
 With a GPU, the code may also open the device files of that GPU and read the driver's files, name
@@ -35,9 +35,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from grader.base import temporary
+from grader.base import temporary_folders
 from grader.base.errors import SandboxUnavailable
-from grader.sandbox import ioctls, seccomp, visible
+from grader.sandbox import ioctls, seccomp, visible_files
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding, nothing
 
@@ -85,8 +85,10 @@ def _has_users() -> bool:
     """Whether the user ids for submissions exist here; a nested container may have too few."""
     with open("/proc/self/uid_map") as f:
         ranges = [list(map(int, line.split())) for line in f]
-    last = visible.FIRST_USER + visible.USERS - 1
-    return any(first <= visible.FIRST_USER and last < first + count for first, _, count in ranges)
+    last = visible_files.FIRST_USER + visible_files.USERS - 1
+    return any(
+        first <= visible_files.FIRST_USER and last < first + count for first, _, count in ranges
+    )
 
 
 class LandlockLevel(Level):
@@ -107,14 +109,14 @@ class LandlockLevel(Level):
             added = " ".join(f"--cap-add {name}" for name in missing)
             return f"root lacks the capability {names} here: start the container with {added}"
         if not _has_users():
-            return f"this container has no user ids from {visible.FIRST_USER:,} upwards"
+            return f"this container has no user ids from {visible_files.FIRST_USER:,} upwards"
         found: int = ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, GIVE_VERSION)
         if found < NEEDED_VERSION:
             has = f"version {found} of Landlock" if found > 0 else "no Landlock"
             return f"the kernel has {has}, and version {NEEDED_VERSION} is needed (Linux 5.19)"
         return None
 
-    def new_folder(self) -> temporary.TemporaryFolder:
+    def new_folder(self) -> temporary_folders.TemporaryFolder:
         """Create a folder that any user may pass through and run programs from, but not list.
 
         Raises:
@@ -128,7 +130,7 @@ class LandlockLevel(Level):
                 f"{LEAST_FREE // 2**20} MiB of free space, or other users may not pass through it "
                 "or may not run programs from it; name another folder in TMPDIR"
             )
-        made = temporary.TemporaryFolder(usable[0])
+        made = temporary_folders.TemporaryFolder(usable[0])
         os.chmod(made.name, 0o711)
         return made
 
@@ -171,14 +173,14 @@ class LandlockLevel(Level):
         """Kill every process of this user, even if the zygote is gone."""
         if not user:
             return
-        command = [sys.executable, "-I", "-S", "-c", KILL_ALL, str(visible.unused_user())]
+        command = [sys.executable, "-I", "-S", "-c", KILL_ALL, str(visible_files.unused_user())]
         command.append(str(user))
         with suppress(OSError):
             subprocess.run(command, env={}, capture_output=True, check=False)
 
     def empty(self, folder: Path) -> None:
         """Empty the folder of a box, however deep the student's code has nested folders in it."""
-        temporary.empty(folder)
+        temporary_folders.empty(folder)
 
 
 def command(order: Order, *, filter_fd: int) -> list[str]:
@@ -196,12 +198,12 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
     folder, user, tests = order.folder, order.user, order.tests
     private = [Path(__file__), *sorted((tests / "hidden").rglob("*.py"))[:1]]
     shows = _ShownFolder(folder)
-    visible.copy(visible.WORKER, folder / "runtime" / "grader")
-    visible.copy_code_of_tests(tests, folder / "course")
+    visible_files.copy(visible_files.WORKER, folder / "runtime" / "grader")
+    visible_files.copy_code_of_tests(tests, folder / "course")
     shows.packages(order.packages)
     interpreter = shows.python()
-    shows.in_place(p for f in visible.library_folders() for p in _without_packages(f))
-    shows.in_place(map(Path, (*OF_THE_MACHINE, *visible.HUGE_PAGES)))
+    shows.in_place(p for f in visible_files.library_folders() for p in _without_packages(f))
+    shows.in_place(map(Path, (*OF_THE_MACHINE, *visible_files.HUGE_PAGES)))
     if order.gpu:
         order.gpu.require_open_nodes(to_others=True)
         shows.driver(order.gpu.libraries)
@@ -210,7 +212,7 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
         shows.in_place(file for file, _ in tool.files)
         if tool.headers:
             shows.headers(tool.headers)
-    zygote = visible.unused_user()
+    zygote = visible_files.unused_user()
     _make_scratch(folder, user, zygote)
     return order.boot(
         str(interpreter),
@@ -273,30 +275,31 @@ class _ShownFolder:
 
     def driver(self, libraries: Iterable[tuple[str, Path]]) -> None:
         """Show the libraries of a GPU's driver, under the names by which CUDA loads them."""
-        visible.make_folder(self._folder / DRIVER)
+        visible_files.make_folder(self._folder / DRIVER)
         self.readable.append(self._folder / DRIVER)
         for name, file in libraries:
             self._show(file, DRIVER, name)
 
     def packages(self, packages: tuple[str, ...]) -> None:
         """Show each file or folder of an allowed package."""
-        visible.make_folder(self._folder / "site")  # which Landlock needs even if it stays empty
-        for path in visible.package_paths(packages):
+        site = self._folder / "site"
+        visible_files.make_folder(site)  # which Landlock needs even if it stays empty
+        for path in visible_files.package_paths(packages):
             self._show(path, "site")
 
     def python(self) -> Path:
         """Show the interpreter and its standard library only; return the interpreter's path."""
-        standard = visible.standard_library()
-        hidden = visible.installed_inside(standard)
+        standard = visible_files.standard_library()
+        hidden = visible_files.installed_inside(standard)
         for path in standard.iterdir():
             if path not in hidden and not any(map(path.match, SELDOM_USED)):
                 self._show(path, f"python/{sys.platlibdir}/{standard.name}")
-        for shared in visible.loaded("libpython"):
+        for shared in visible_files.loaded("libpython"):
             self._show(shared, "python/lib")
         # The interpreter searches for its library next to itself, so it must not be a link.
-        binary = self._folder / "python" / "bin" / visible.interpreter().name
-        visible.make_folder(binary.parent)
-        shutil.copy(visible.interpreter(), binary)
+        binary = self._folder / "python" / "bin" / visible_files.interpreter().name
+        visible_files.make_folder(binary.parent)
+        shutil.copy(visible_files.interpreter(), binary)
         return binary
 
     def headers(self, folder: Path) -> None:
@@ -309,7 +312,7 @@ class _ShownFolder:
 
     def _show(self, path: Path, place: str, name: str = "") -> None:
         target = self._folder / place / (name or path.name)
-        visible.make_folder(target.parent)
+        visible_files.make_folder(target.parent)
         if not (closed := _closed_above(path)):
             target.symlink_to(path.resolve())  # other users may not reach links on the way to it
             self.readable.append(path.resolve())
@@ -340,9 +343,9 @@ def environment(folder: Path, gpu: Gpu | None) -> dict[str, str]:
     """The environment of the worker."""
     scratch, python = scratch_in(folder), f"{folder}/python/lib"
     if gpu is None:
-        return visible.environment(scratch, python)
+        return visible_files.environment(scratch, python)
     return {
-        **visible.environment(scratch, f"{python}:{folder}/{DRIVER}"),
+        **visible_files.environment(scratch, f"{python}:{folder}/{DRIVER}"),
         # The device files of other GPUs exist, although they cannot be opened.
         **gpu.environment(alone=False),
         # A server of the machine that shares its GPU: CUDA looks for it, and must find none.
@@ -369,7 +372,7 @@ def _is_usable(place: Path) -> bool:
 
 def _without_packages(folder: Path) -> list[Path]:
     """The folder itself or, if it contains installed packages, everything in it except those."""
-    hidden = visible.installed_inside(folder)
+    hidden = visible_files.installed_inside(folder)
 
     def rest(of: Path) -> list[Path]:
         if of in hidden:

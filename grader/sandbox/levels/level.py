@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from grader.base import temporary
+from grader.base import temporary_folders
 from grader.sandbox.gpus import Gpu
 from grader.tools.tool import Tool
 
@@ -35,7 +35,7 @@ class Order(Plan):
 
     folder: Path  # what `Level.new_folder` made
     control_fd: int  # the worker's end of its socket
-    user: int  # the result of `visible.unused_user`
+    user: int  # the result of `visible_files.unused_user`
     output: IO[bytes]  # where the worker prints
 
     def boot(
@@ -97,9 +97,9 @@ class Level:
         """Why the level does not work on this machine, with the fix; None if it may work."""
         return None
 
-    def new_folder(self) -> temporary.TemporaryFolder:
+    def new_folder(self) -> temporary_folders.TemporaryFolder:
         """Make a folder for the files of one box."""
-        return temporary.TemporaryFolder()
+        return temporary_folders.TemporaryFolder()
 
     def start(self, order: Order) -> StartedWorker:
         """Start a worker.

@@ -3,9 +3,9 @@
 import os
 import sys
 
-from grader.sandbox import visible
+from grader.sandbox import visible_files
 from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, nothing
-from grader.wire import shortcuts
+from grader.wire import speed_shortcuts
 
 
 class NoIsolation(Level):
@@ -16,14 +16,14 @@ class NoIsolation(Level):
 
     def start(self, order: Order) -> StartedWorker:
         """Start the worker as an ordinary process."""
-        root = str(visible.GRADER.parent)
+        root = str(visible_files.GRADER.parent)
         command = order.boot(sys.executable, root, [str(order.tests.parent)], user=0)
         command.remove("-S")  # the packages are those of this environment
         environment = {
             "TMPDIR": str(order.folder),
             "OMP_NUM_THREADS": "1",
             "PYTHONHASHSEED": "0",
-            **shortcuts.environment(),
+            **speed_shortcuts.environment(),
         }
         if order.gpu:
             environment |= order.gpu.environment(alone=False)

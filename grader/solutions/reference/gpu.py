@@ -6,7 +6,7 @@ PyTorch's allocator, and the tensors of a copy in flight must be neither read no
 last function is a training step in the precision that GPUs are built for.
 
 You can write and try all of this without a GPU: the public tests run on a stand-in for a GPU,
-kit/stand_in.py.
+kit/gpu_stand_in.py.
 """
 
 from __future__ import annotations

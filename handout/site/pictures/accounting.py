@@ -6,7 +6,7 @@ import torch
 
 from grader.solutions.reference import flop_counting as flops
 from grader.solutions.reference import resource_accounting as accounting
-from handout.site import formulas, wren
+from handout.site import calculator_formulas, wren
 from handout.site.svg import WIDTH, Drawing, bottom_axis, left_axis, linear, logarithmic, powers
 
 
@@ -96,9 +96,9 @@ def two_layer_flops() -> Drawing:
 def training_memory() -> Drawing:
     """Bytes per parameter of three recipes, stacked."""
     recipes = [
-        ("all in float32", formulas.FULL),
-        ("bfloat16, float32 states and master", formulas.MASTER),
-        ("bfloat16, float32 states, no master", formulas.SLIM),
+        ("all in float32", calculator_formulas.FULL),
+        ("bfloat16, float32 states and master", calculator_formulas.MASTER),
+        ("bfloat16, float32 states, no master", calculator_formulas.SLIM),
     ]
     names = ("weight", "gradient", "mean m", "mean v", "master")
     styles = {name: f"s{number}" for number, name in enumerate(names, 1)}

@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from flight.page import smooth
+from flight.flight_page import smooth
 from handout.site.svg import WIDTH, Drawing, bottom_axis, left_axis, linear
 
 RECORDS = Path(__file__).parents[2] / "flights"

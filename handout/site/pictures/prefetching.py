@@ -9,7 +9,7 @@ import torch
 
 from grader.solutions.reference import gpu
 from handout.site.svg import WIDTH, Drawing, bottom_axis, linear
-from kit import stand_in
+from kit import gpu_stand_in
 
 
 class Span(NamedTuple):
@@ -30,8 +30,8 @@ def timeline(*, prefetch: bool, batches: int = 4) -> list[Span]:
     """
     spans: list[Span] = []
     # A slow link makes the copy of a small batch long enough.
-    slow_link = mock.patch.object(stand_in, "BYTES_PER_SECOND", 25e6)
-    with slow_link, stand_in.gpu() as device:
+    slow_link = mock.patch.object(gpu_stand_in, "BYTES_PER_SECOND", 25e6)
+    with slow_link, gpu_stand_in.gpu() as device:
         streams: Any = device.Stream
         give, synchronize = streams.give, streams.synchronize
 

@@ -8,7 +8,7 @@ from einops import rearrange
 from grader.solutions.reference import precision
 from grader.solutions.reference import tensor_memory as memory
 from handout.site import wren
-from handout.site.formulas import FORMATS, name_of
+from handout.site.calculator_formulas import FORMATS, name_of
 from handout.site.svg import WIDTH, Drawing, bottom_axis, logarithmic, powers
 
 CELL = 34

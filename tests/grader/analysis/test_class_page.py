@@ -5,10 +5,10 @@ import random
 import pytest
 
 from grader.analysis import class_page
-from grader.analysis.survey import survey
+from grader.analysis.class_statistics import survey
 from grader.base.errors import Status
-from tests.grader.analysis.samples import COURSE, class_of, failed, passed, skipped
-from tests.grader.report.samples import HARMLESS, HOSTILE
+from tests.grader.analysis.sample_gradebooks import COURSE, class_of, failed, passed, skipped
+from tests.grader.report.sample_results import HARMLESS, HOSTILE
 from tests.grader.sampling import every
 from tests.handout.browsing import serious
 
@@ -41,14 +41,10 @@ def students(count, *, tests=6, problems=("linear", "adamw"), name=None):
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    """The page of a class of sixty students, each of whom has a page of their own."""
+    """The page of a class of sixty students."""
     path = tmp_path_factory.mktemp("class") / "class.sqlite"
     with class_of(path, students(60)) as whole:
-        return class_page.render(
-            survey(whole),
-            title="Homework 2",
-            link=lambda member: f"pages/{member.standing.student.id}.html",
-        )
+        return class_page.render(survey(whole), title="Homework 2")
 
 
 def until(page, holds, given=None):
@@ -79,7 +75,6 @@ def follow(page, act):
 def test_a_mistake_leads_to_its_students_and_back(text, opened):
     """The filter is part of the address, so the browser's Back button works."""
     page = opened(text)
-    assert "pages/s000.html" == page.locator("#row-0 a").get_attribute("href")
     assert 60 == len(shown(page))
     link = page.locator("a[href='#mistake-0']").last
     count = int(link.inner_text())
@@ -159,7 +154,7 @@ def test_hostile_texts_stay_texts(opened, tmp_path):
         hostile[f"{n} {safe}"] = (known, {"linear": tests, "adamw": tests})
     with class_of(tmp_path / "class.sqlite", hostile) as whole:
         found = survey(whole)
-    page = opened(class_page.render(found, title=HOSTILE[5], link=lambda m: f"{m.name}.html"))
+    page = opened(class_page.render(found, title=HOSTILE[5]))
     assert 0 == page.locator("main script, main img, main style:not(.plot *), main b").count()
     assert len(HOSTILE) == len(shown(page))
     handlers = page.evaluate(

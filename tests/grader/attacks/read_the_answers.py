@@ -144,7 +144,7 @@ holds: a known or correctly guessed path can be neither read nor listed.
 """
 names = [
     "tests/hidden/tensor_memory/test_hidden.py", "grader/solutions/reference/tensor_memory.py",
-    "grader/course_files/tests/hidden/tensor_memory/test_hidden.py", "grader/sandbox/box.py",
+    "grader/course_files/tests/hidden/tensor_memory/test_hidden.py", "grader/sandbox/sandbox.py",
     ".git/HEAD", "etc/shadow", "etc/hostname",
 ]
 known = {sys.executable, sys.prefix, os.getcwd(), *sys.path, *os.environ.values()}

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from grader.course import courses
 from tests.grader import small_courses
 from tests.grader.in_the_sandbox import plain_box
 from tests.grader.in_this_process import run_on
-from tests.grader.processes import ran
+from tests.grader.processes import ran, started, until
 from tests.grader.sampling import every
 
 INTERRUPTED = "grader: interrupted; nothing was written\n"
@@ -47,9 +48,7 @@ REACHED = {
     "start": lambda: watched(process.pid),
     "box": lambda: any(name == "bwrap" for _, name in children(process.pid)),
     "pool": lambda: len(children(process.pid)) >= 2,
-    "trials": lambda: "bwrap" in [
-        name for pid, _ in children(process.pid) for _, name in children(pid)
-    ],
+    "trials": lambda: "bwrap" in [n for p, _ in children(process.pid) for _, n in children(p)],
 }
 pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 process = subprocess.Popen(command, **pipes, start_new_session=True)
@@ -68,10 +67,7 @@ print(json.dumps([process.returncode, out, err, left]))
 
 @pytest.fixture
 def interrupted(root, tmp_path):
-    """Run a command, interrupt it, and return how it ended.
-
-    The result has the exit code, stdout, stderr and the processes that are left.
-    """
+    """Run a command and interrupt it; return its exit code, its outputs, and who is left."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
 
@@ -94,15 +90,10 @@ MOMENTS = [
     pytest.param(("box", 0.0, "pid", SIGINT), id="as the box starts", marks=pytest.mark.proof),
     pytest.param(("box", 0.0, "group", SIGINT), id="as the box starts, from a terminal"),
     pytest.param(("box", 0.3, "pid", SIGTERM), id="SIGTERM"),
-    *(
-        pytest.param(
-            ("start", random.Random(i).uniform(0, 4), ("pid", "group")[i % 2], SIGINT),
-            id=f"at random, {i}",
-            marks=pytest.mark.proof,
-        )
-        for i in range(4)
-    ),
 ]
+for i in range(4):
+    when = ("start", random.Random(i).uniform(0, 4), ("pid", "group")[i % 2], SIGINT)
+    MOMENTS.append(pytest.param(when, id=f"at random, {i}", marks=pytest.mark.proof))
 
 
 @pytest.mark.slow
@@ -142,7 +133,7 @@ def test_a_process_of_the_pool_that_is_told_to_end_many_times_ends_once(root, ex
     """A terminated pool sends SIGTERM twice, and the end of the parent is a third reason."""
     program = """
 import multiprocessing.util, threading, time
-from grader.sandbox import pool
+from grader.sandbox import process_pool
 
 class Slow:
     def __init__(self, name):
@@ -156,9 +147,9 @@ class Slow:
         raise RuntimeError("used by the main thread")
 
 for name in "ab":
-    pool.close_at_end(Slow(name).close)
+    process_pool.close_at_end(Slow(name).close)
 for _ in range(3):
-    threading.Thread(target=pool.leave).start()
+    threading.Thread(target=process_pool.leave).start()
 EXITS
 time.sleep(10)
 """.replace("EXITS", exits)
@@ -178,7 +169,7 @@ import os, signal, threading, time
 from queue import SimpleQueue
 from grader.base import interrupts
 from grader.course import courses
-from grader.sandbox.pool import Pool
+from grader.sandbox.process_pool import Pool
 
 def interrupt():
     time.sleep(SECONDS)
@@ -211,20 +202,15 @@ def test_what_was_written_before_an_interrupt_is_said(root, tmp_path):
     """While the report waits for a reader, the file is already complete; the line names it."""
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
-    try:
+    with suppress(BlockingIOError):
         while True:
             os.write(write_end, b"x" * 4096)
-    except BlockingIOError:
-        os.set_blocking(write_end, True)
+    os.set_blocking(write_end, True)
     cpu, cuda = (run_on(device, tmp_path / f"{device}.json") for device in ("cpu", "cuda"))
     out = tmp_path / "r.json"
     command = [sys.executable, "-m", "grader", "merge", cpu, cuda, "--json", out]
-    process = subprocess.Popen(
-        command, cwd=root, stdout=write_end, stderr=subprocess.PIPE, text=True
-    )
-    while not out.exists():
-        assert process.poll() is None
-        time.sleep(0.01)
+    process = started(command, cwd=root, stdout=write_end)
+    until(out.exists)
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=600)
@@ -235,10 +221,8 @@ def test_what_was_written_before_an_interrupt_is_said(root, tmp_path):
 
 def test_a_signal_that_is_ignored_stays_ignored(root, tmp_path):
     """`nohup` and a shell's `&` ignore signals in this way."""
-    program = (
-        "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "from grader.base import interrupts\n"
-    )
+    program = "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    program += "from grader.base import interrupts\n"
     program += "interrupts.watch(); signal.raise_signal(signal.SIGHUP); print(interrupts.seen())"
     done = ran([sys.executable, "-c", program], cwd=root)
     assert (done.stdout, done.stderr) == ("0\n", "")
@@ -291,19 +275,19 @@ def test_an_interrupt_waits_for_the_end_of_the_outermost_hold(signals, holds):
 def test_an_interrupt_while_a_box_is_started_leaves_nobody(isolation, signals, monkeypatch):
     """The signal arrives when the process already runs but is not registered yet."""
     interrupts.watch()
-    started = []
+    pids = []
     real = subprocess.Popen._execute_child
 
     def execute(process, *arguments):
         real(process, *arguments)
-        started.append(process.pid)
+        pids.append(process.pid)
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(subprocess.Popen, "_execute_child", execute)
     with pytest.raises(KeyboardInterrupt):
         plain_box(isolation)
     with pytest.raises(ProcessLookupError):
-        os.killpg(started[0], 0)
+        os.killpg(pids[0], 0)
 
 
 @pytest.mark.slow
@@ -345,10 +329,8 @@ def test_an_interrupt_while_a_box_is_tried_waits_for_it(root, tmp_path):
         f'kill -INT -$PPID\nsleep 0.3\n{real} "$@"\necho $? > {ended}\n'
     )
     (tmp_path / "bwrap").chmod(0o755)
-    program = (
-        "from grader.base import interrupts\nfrom grader.sandbox import levels\n"
-        "interrupts.watch()\nlevels.why_not('bubblewrap')\n"
-    )
+    program = "from grader.base import interrupts\nfrom grader.sandbox import levels\n"
+    program += "interrupts.watch()\nlevels.why_not('bubblewrap')\n"
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     command = [sys.executable, "-c", program]
     done = ran(command, cwd=root, env=environment, start_new_session=True)

@@ -4,7 +4,7 @@ import csv
 import io
 import zipfile
 
-from grader.classroom import tables
+from grader.classroom import spreadsheet_csv
 from tests.grader.small_courses import LISTS
 
 SOLVED = """
@@ -89,4 +89,6 @@ def read_csv_table(text):
 def original(cell):
     """A cell's text without the apostrophes that keep a spreadsheet from running it."""
     parts = cell.split(";")
-    return ";".join(p[1:] if p.startswith("'") and tables._is_formula(p) else p for p in parts)
+    return ";".join(
+        p[1:] if p.startswith("'") and spreadsheet_csv._is_formula(p) else p for p in parts
+    )

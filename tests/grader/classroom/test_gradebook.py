@@ -11,15 +11,15 @@ import pytest
 
 from grader.base.errors import MachineFault, Status, UsageError
 from grader.classroom import database, gradebook, setups
-from grader.classroom.records import State, Student
+from grader.classroom.class_records import State, Student
 from grader.classroom.setups import Setup
 from grader.classroom.standings import counts, standings
 from grader.course.courses import PACKAGE
-from grader.course.policies import Policy
+from grader.course.late_policy import Policy
 from grader.results.points import problem_result, submission_result
-from grader.results.records import Outcome
+from grader.results.result_records import Outcome
 from grader.submission.submissions import Submission
-from tests.grader.report.samples import GRADER
+from tests.grader.report.sample_results import GRADER
 from tests.grader.test_layers import imports
 
 SETUP = Setup(
@@ -292,7 +292,7 @@ def test_an_edited_gradebook_is_named(book, path, edit):
     book.attempts.add("ada", "ada.zip", of("x = 1"), submitted_at=NOON)
     number = book.setups.number_of(SETUP)
     book.results.keep(number, result_of(of("x = 1")))
-    book.setups.apply(number, why="first", who="ta")
+    book.setups.apply(number, why="first")
     book.decisions.override("ada", 1.0, reason="oral exam")
     book.decisions.extend("ada", NOON, reason="ill")
     (attempt,) = book.attempts.all()
@@ -383,7 +383,7 @@ def test_a_clock_that_goes_back_changes_nothing_that_counts(book, monkeypatch):
         book.attempts.add("ada", "ada.zip", of(text))
     assert book.attempts.all("ada")[-1].sources == of("x = 2").sha256
     for points in (3, 5):
-        book.decisions.override("ada", points, reason="read", problem="", who="me")
+        book.decisions.override("ada", points, reason="read")
     assert [one.points for one in book.decisions.overrides()["ada"]][-1] == 5
     for day in (1, 2):
         book.decisions.extend("ada", NOON.replace(day=day), reason="ill")
@@ -394,7 +394,7 @@ READ_ONLY = """
 import sys
 from pathlib import Path
 from grader.classroom import gradebook
-from grader.classroom.records import Student
+from grader.classroom.class_records import Student
 from grader.base.errors import MachineFault
 path = Path(sys.argv[1]) / "class.sqlite"
 try:
@@ -441,7 +441,7 @@ FULL = """
 import os, sys
 from pathlib import Path
 from grader.classroom import gradebook
-from grader.classroom.records import Student
+from grader.classroom.class_records import Student
 from grader.base.errors import MachineFault
 from grader.submission.submissions import Submission
 path = Path(sys.argv[1]) / "class.sqlite"
@@ -470,8 +470,9 @@ def test_a_full_disk_costs_nothing_that_was_written(tmp_path, root):
 # rules that a gradebook applies to results.
 DECIDES_NOTHING = {
     *("grader", "grader.base", "grader.course", "grader.base.files", "grader.base.interrupts"),
-    *("grader.base.temporary", "kit.text", "grader.base.markdown_figures", "grader.base.removable"),
-    "grader.course.policies",
+    *("grader.base.temporary_folders", "grader.base.markdown_figures", "grader.base.removable"),
+    "kit.safe_text",
+    "grader.course.late_policy",
 }
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from grader.base.errors import UsageError
+from grader.classroom.class_records import Student
 from grader.classroom.intake import folder_items, recognise
 from grader.classroom.intake.folder_items import READABLE
-from grader.classroom.records import Student
 from grader.classroom.roster import assign
 from grader.submission import submissions
 from kit.handing_in import Accepted
-from kit.text import one_line
+from kit.safe_text import one_line
 
 CANVAS = "doejane_12345_67890_hw2.zip"
 
@@ -117,36 +117,25 @@ def test_an_export_notes_folders_and_metadata_without_each_other(tmp_path):
     ] == found.notes
 
 
-BOMB = "a: &a [x, x]\n" + "".join(
-    f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join([f'*{chr(97 + i)}'] * 9)}]\n" for i in range(20)
-)
 MERGES = "m0: &m0 {x: 1}\n" + "".join(
     f"m{i + 1}: &m{i + 1}\n  <<: [{', '.join([f'*m{i}'] * 9)}]\n" for i in range(12)
 )
-UNREAD = f"submission_1: {{history: &h [{'x, ' * 1000}x]}}\n"
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("submission_1: !!python/object/apply:os.system ['touch broken']", ":1 is not valid"),
-        ("submission_1: !ruby/object:Gem {}", "the tag !ruby/object:Gem is not allowed"),
-        ("submission_1: [", "is not valid metadata"),
-        ("submission_1: *missing", "an anchor that it does not define"),
-        ("[1]: 2", "a key is not text"),
-        # PyYAML 6.0.4 refuses this before we do, in other words.
-        ("a: " + "[" * 100_000, "nest"),
-        ("- " * 100_000, "nested more than 100 levels deep"),
+        ("submission_1: !!python/object/apply:os.system ['touch broken']", "got `array`"),
+        ("submission_1: [", "is not valid metadata in line 2: did not find expected node"),
+        ("submission_1: *missing", "found undefined alias"),
+        ("[1]: 2", "found unhashable key"),
+        ("a: " + "[" * 100_000, "exceeded maximum nesting depth"),
         ("", "describes no submissions"),
-        ("just text", "describes no submissions"),
         ("- submission_1", "describes no submissions"),
-        ("submission_1: 5", "is not in Gradescope's format"),
-        ("submission_1: {submitters: 5}", "is not in Gradescope's format"),
-        ("submission_1: {submitters: [{sid: [1]}]}", "is not in Gradescope's format"),
-        (BOMB + "submission_1: {submitters: *u}", "it has more than 1,000,000 values"),
-        (MERGES + "submission_1: {submitters: *m0}", "it has more than 1,000,000 values"),
-        ("submission_1: &me {x: [*me]}", "an anchor that it does not define before"),
-        (UNREAD + "s: {history: *h}\n" * 1001, "it has more than 1,000,000 values"),
+        ("submission_1: 5", "has submission_1, which is not in Gradescope's format"),
+        ("submission_1: {submitters: [{sid: [1]}]}", "got `array` - at `$.submitters[0].sid`"),
+        (MERGES + "submission_1: {submitters: *m0}", "got `object` - at `$.submitters`"),
+        ("submission_1: &me {x: [*me]}", "found unconstructable recursive node"),
         ("submission_1: {created_at: 2024-10-10 04:01:31}", "has no zone"),
         ("submission_1: {created_at: yesterday}", "yesterday is not a time"),
         ("submission_1: {created_at: 2024-13-10 04:01:31 Z}", "04:01:31 Z is not a possible time"),
@@ -154,10 +143,10 @@ UNREAD = f"submission_1: {{history: &h [{'x, ' * 1000}x]}}\n"
         ("submission_1: {created_at: 9999-12-31 23:59:60 Z}", "is not a possible time"),
         ("submission_1: \x07", "is not valid metadata"),
     ],
-    ids=range(23),
+    ids=range(17),
 )
 def test_hostile_or_broken_metadata_is_one_sentence(tmp_path, text, sentence):
-    """No tag is constructed, and neither nesting nor aliases cost time or memory."""
+    """No tag makes an object, and neither nesting nor aliases cost time or memory."""
     said = refusal(export(tmp_path, text, "submission_1/"))
     assert sentence in said
     assert "submission_metadata.yml" in said
@@ -165,12 +154,12 @@ def test_hostile_or_broken_metadata_is_one_sentence(tmp_path, text, sentence):
     assert not Path("broken").exists()
 
 
-def test_an_alias_stands_for_its_value(tmp_path):
-    """Ruby writes one where two values are one object."""
-    text = "submission_1: {submitters: &s [{sid: '7'}], history: [&t x, *t], results: *s}"
-    assert ["7"] == keys(export(tmp_path, text, "submission_1/"))
-    (found,) = recognise(tmp_path).handed_in
-    assert found.number == 3
+def test_an_alias_stands_for_its_value_and_only_quotes_make_null_a_name(tmp_path):
+    """Ruby writes an alias where two values are one object."""
+    who = "&s [{sid: '7', email: null, name: 'null'}]"
+    text = f"submission_1: {{submitters: {who}, history: [&t x, *t], results: *s}}"
+    (found,) = recognise(export(tmp_path, text, "submission_1/")).handed_in
+    assert (found.key, found.student_name, found.email, found.number) == ("7", "null", "", 3)
 
 
 def test_metadata_has_a_largest_size_and_number_of_students(tmp_path, monkeypatch):

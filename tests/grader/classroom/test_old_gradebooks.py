@@ -1,9 +1,8 @@
-"""Gradebooks that earlier versions wrote open, and a class continues in them.
+"""A gradebook that an earlier version wrote opens, and a class continues in it.
 
-The files in `gradebooks/` were written by these versions: `grader batch` of the tiny course with
-Ada, who solved it, Bob, whose softmax overflows, and Cyd, whose zip is broken; then 2.5 points by
-hand for Bob and an extension for Ada. `0.9.0-before-changes` is of the format before students could
-be merged. Earlier versions had no gradebook.
+The file in `gradebooks/` was written by 0.8.0, the first version with gradebooks and the only one
+that was released: `grader batch` of the tiny course with Ada, who solved it, Bob, whose softmax
+overflows, and Cyd, whose zip is broken; then 2.5 points by hand for Bob and an extension for Ada.
 """
 
 import gzip
@@ -16,15 +15,14 @@ import pytest
 
 from tests.grader.classroom.a_class import SOLVED, hand_in, read_csv_table
 
-WRITTEN = Path(__file__).parent / "gradebooks"
-VERSIONS = {"0.8.0": 1, "0.9.0-before-changes": 2}
+WRITTEN = Path(__file__).parent / "gradebooks" / "0.8.0.sqlite.gz"
 
 
-@pytest.fixture(params=VERSIONS)
-def book(request, tmp_path):
+@pytest.fixture
+def book(tmp_path):
     path = tmp_path / "class.sqlite"
-    path.write_bytes(gzip.decompress((WRITTEN / f"{request.param}.sqlite.gz").read_bytes()))
-    assert version_of(path) == VERSIONS[request.param]
+    path.write_bytes(gzip.decompress(WRITTEN.read_bytes()))
+    assert version_of(path) == 1
     return path
 
 
@@ -60,9 +58,6 @@ def test_an_old_gradebook_is_read_as_it_is(book, grader, tmp_path):
     assert book.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "book", ["0.8.0", pytest.param("0.9.0-before-changes", marks=pytest.mark.proof)], indirect=True
-)
 @pytest.mark.slow
 @pytest.mark.usefixtures("processes_start_at_once")
 def test_a_class_continues_in_an_old_gradebook(book, grader, tmp_path):

@@ -13,8 +13,8 @@ from grader.sandbox import gpu_turns
 from tests.grader.classroom.a_class import SOLVED, WITH_TORCH, hand_in, hand_in_class, keep
 from tests.grader.classroom.raylets import RAY, Raylets
 from tests.grader.classroom.test_batches import graded
+from tests.grader.commands_on_stand_in import Machine
 from tests.grader.processes import started, until
-from tests.grader.stand_in_gpu import Machine
 
 pytestmark = [
     pytest.mark.slow,

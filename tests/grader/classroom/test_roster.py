@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grader.base.errors import UsageError
-from grader.classroom.records import HandedIn, Student
+from grader.classroom.class_records import HandedIn, Student
 from grader.classroom.roster import assign, read, same_people
 
 

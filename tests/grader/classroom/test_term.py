@@ -157,7 +157,7 @@ def hand_in_twice(term):
 
 def extend_deadlines(term):
     """One student at once, and several from a file, which a dry run shows first."""
-    term(f"extend fay {HW1} --until 2026-11-04T23:59:00-08:00 --reason ill --by ta")
+    term(f"extend fay {HW1} --until 2026-11-04T23:59:00-08:00 --reason ill")
     (term.folder / "until.csv").write_text(
         "student,until,reason\n"
         "Cyd Clark,2026-11-01T23:59:00-08:00,power cut\n"
@@ -171,12 +171,12 @@ def extend_deadlines(term):
         "  bob Bob Byron: 2.00 of 3\n"
         "- deadline: 2026-10-31T23:59:00-07:00\n+ deadline: 2026-11-02T23:59:00-08:00\n"
     )
-    extend = f"extend --from until.csv {HW1} --by ta"
+    extend = f"extend --from until.csv {HW1}"
     assert term(extend).startswith(f"{shown}nothing is written; --apply writes this\n")
     assert term.status("hw1")[1]["cyd"] == "graded | 1.50 | 1 of 1 | 2 d, -50 %"
     assert term(f"{extend} --apply").startswith(f"{shown}this is written\n")
     assert "late days  0 of 2 used" in term(f"show bob {HW1}")  # the free day is returned
-    term(f"rename-student dan --id d7 --name 'Daniel Dorn' {HW1} --by ta")
+    term(f"rename-student dan --id d7 --name 'Daniel Dorn' {HW1}")
     first, rows = term.status("hw1")
     # fay is on time now; (3 + 2 + 2.25 + 3 + 1) / 5 = 11.25 / 5 = 2.25
     assert first == "6 students: 5 graded, 1 missing; mean 2.25; 1 late"
@@ -232,7 +232,7 @@ def regrade_after_a_change_of_a_test(term):
     assert changes in term("diff hw1.sqlite --course hw1")
     assert term.status("hw1") == before
     undo = "`grader regrade hw1.sqlite --course hw1 --undo` reverts that"
-    said = term(f"{regrade} --apply --by ta --jobs 1")
+    said = term(f"{regrade} --apply --jobs 1")
     assert f"{changes}the new results count; {undo}\n" in said
     was = f"{changes}this regrade was applied: the new results count\n"
     assert was in term("diff hw1.sqlite --course hw1")
@@ -240,9 +240,9 @@ def regrade_after_a_change_of_a_test(term):
     # (3 + 3 + 2.25 + 3 + 2) / 5 = 13.25 / 5 = 2.65
     assert first == "6 students: 5 graded, 1 missing; mean 2.65; 1 late"
     assert (rows["bob"], rows["fay"]) == ("graded | 3.00 | 1 of 1", "graded | 2.00 | 1 of 1")
-    assert f"`grader {regrade} --apply`" in term("regrade hw1.sqlite --course hw1 --undo --by ta")
+    assert f"`grader {regrade} --apply`" in term("regrade hw1.sqlite --course hw1 --undo")
     assert term.status("hw1") == before
-    term(f"{regrade} --apply --by ta --jobs 1")
+    term(f"{regrade} --apply --jobs 1")
     assert term.status("hw1") == (first, rows)
 
 
@@ -257,7 +257,7 @@ def share_late_days_with_the_second_assignment(term):
     words = "--gradebook hw2.sqlite --course hw2"
     said = term(f"batch hw2_in {words} --roster roster.csv --jobs 1 --isolation none")
     assert "late_days.csv has late days of d7, and no student here has this id" in said
-    term(f"rename-student dan --id d7 {words} --by ta")
+    term(f"rename-student dan --id d7 {words}")
     assert "no student here has" not in term("status hw2.sqlite --course hw2")
     first, rows = term.status("hw2")
     # (3 + 2 + 1.5 + 2.25 + 1.5) / 5 = 10.25 / 5 = 2.05

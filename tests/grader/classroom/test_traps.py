@@ -218,7 +218,7 @@ def test_times_without_an_offset_are_in_the_zone_of_the_policy(graded):
     said = graded("extend --from more.csv --gradebook g.sqlite --apply")
     assert "2026-11-09T12:00:00-05:00" in said
     graded.write("points.csv", "Student;Points;Problem;Reason\nS02;1,5;softmax;'=oral\n")
-    override = "override --from points.csv --gradebook g.sqlite --by ta"
+    override = "override --from points.csv --gradebook g.sqlite"
     assert "+ s02 Bo Lee: 2.50 of 3; 1.5 for softmax by ta: =oral\n" in graded(override)
     assert graded.points()["s02"] == 2
     graded(f"{override} --apply")

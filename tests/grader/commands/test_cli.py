@@ -16,12 +16,12 @@ import pytest
 from rich.cells import cell_len
 
 from grader.base.errors import Status
-from grader.commands import grading
+from grader.commands import grade_commands
 from grader.course import courses
 from grader.report import json_report
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from grader.results.points import problem_result, submission_result
-from grader.results.records import Outcome
+from grader.results.result_records import Outcome
 from grader.sandbox import gpus
 from tests.grader import small_courses
 from tests.grader.in_this_process import run_on
@@ -219,11 +219,11 @@ def test_a_cuda_device_is_looked_for_only_for_a_cuda_run(monkeypatch):
     device = SimpleNamespace(nodes=[Path("/dev/zero")])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setattr(gpus, "find", lambda: events.append("found") or device)
-    with grading.device_named("cpu") as none:
+    with grade_commands.device_named("cpu") as none:
         assert none is None
     assert events == []
     before = opened("/dev/zero")
-    with grading.device_named("cuda") as got:
+    with grade_commands.device_named("cuda") as got:
         assert (got, events, opened("/dev/zero")) == (device, ["found"], before + 1)
         # This process uses no device.
         assert os.environ["CUDA_VISIBLE_DEVICES"] == ""

@@ -11,7 +11,7 @@ from grader.classroom import gradebook
 from grader.course import courses
 from grader.publish import stub_files
 from tests.grader import small_courses
-from tests.grader.commands.test_outputs import CALLS, call, places  # noqa: F401  fixtures
+from tests.grader.commands.test_output_paths import CALLS, call, places  # noqa: F401  fixtures
 from tests.grader.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("processes_start_at_once")]

@@ -14,15 +14,15 @@ from datetime import timedelta
 
 import pytest
 
-from grader.base import temporary
+from grader.base import temporary_folders
 from grader.base.errors import Status
 from grader.classroom import gradebook, setups
-from grader.classroom.records import Student
+from grader.classroom.class_records import Student
 from grader.commands import cli
 from grader.course.courses import load
-from grader.course.policies import Policy
+from grader.course.late_policy import Policy
 from grader.report import json_report
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from tests.grader.in_this_process import DUE, hand_in, new_book, of, result_of
 
 SOURCE = "def relu(x):\n    return x\n"
@@ -187,9 +187,7 @@ ROWS = [
     ("export class.sqlite --canvas c --canvas-export latin.csv", 2, ["latin.csv:2 is not", EXCEL]),
     ("export class.sqlite --csv t --classroom50 s", 2, ["expected organization, classroom and as"]),
     ("export class.sqlite --csv t --late-days days.csv", 2, ["days.csv:1: expected a file of lat"]),
-    ("similar class.sqlite --against nowhere", 2, ["there is no such folder or gradebook"]),
-    ("page class.sqlite x.html --anonymous --reports empty", 2, ["the reports contain names"]),
-    ("page class.sqlite x.html --reports nowhere", 2, ["expected the folder that `export --html`"]),
+    ("export class.sqlite --sources handed_in", 2, ["expected an empty folder or a new one"]),
     ("page class.sqlite class.sqlite", 2, ["OUT.html class.sqlite would overwrite GRADEBOOK"]),
     ("push moodle class.sqlite", 2, ["push moodle: expected canvas"]),
     ("push canvas class.sqlite", 2, ["from --assignment or canvas_url in the policy"]),
@@ -248,7 +246,7 @@ def call(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     monkeypatch.delenv("CANVAS_TOKEN", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(folder / "temporary"))
-    monkeypatch.setattr(temporary, "_looked", set())
+    monkeypatch.setattr(temporary_folders, "_looked", set())
 
     def run(line):
         words = shlex.split(line)

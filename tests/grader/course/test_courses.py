@@ -10,13 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.base.errors import CourseFault, UsageError
-from grader.course import courses, problems
-
-
-@pytest.fixture
-def tiny(root, tmp_path):
-    """A copy of the example course."""
-    return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "tiny")
+from grader.course import courses, problems_toml
+from tests.grader.conftest import changed
 
 
 def with_packages(folder, packages):
@@ -33,8 +28,7 @@ def test_a_course_that_names_no_packages_has_the_usual_ones(tiny):
     assert (("numpy",), False) == (course.packages, course.uses_torch)
     assert with_packages(tiny, '["numpy", "torch>=2.6"]').uses_torch
     assert not with_packages(tiny, "[]").packages
-    listed = tiny / "assignment" / "problems.toml"
-    listed.write_text(listed.read_text().replace("packages = []\n", ""))
+    changed(tiny / "assignment/problems.toml", "packages = []\n", "")
     assert courses.load(tiny).packages == ("torch", "numpy", "einops", "jaxtyping")
     assert courses.load().uses_torch
 
@@ -129,16 +123,16 @@ mlp_backward = ["torch.autograd.grad"]
 MatMul = ["torch.autograd.grad"]
 """
 
+TOP = "[limits]  # of a test"  # lines may come before it
+POINTS = "points: expected a whole number, 1 or more;"
+PACKAGES = 'packages: expected a list of packages as pip names them, like "numpy>=1.26";'
+SECTION = 'section: expected chapter and section in quotes, like "8.2" or "8.2.1";'
 # The text to replace, its replacement, the reported line and the message.
 WRONG = [
-    ("points = 5", "points = 0", 15,
-     "problem linear: points: expected a whole number, 1 or more; got 0"),
-    ("points = 5", "points = true", 15,
-     "problem linear: points: expected a whole number, 1 or more; got true"),
-    ("points = 5", 'points = "5"', 15,
-     'problem linear: points: expected a whole number, 1 or more; got "5"'),
-    ("points = 9", "points = 9.5", 27,
-     "problem autograd: points: expected a whole number, 1 or more; got 9.5"),
+    ("points = 5", "points = 0", 15, f"problem linear: {POINTS} got 0"),
+    ("points = 5", "points = true", 15, f"problem linear: {POINTS} got true"),
+    ("points = 5", 'points = "5"', 15, f'problem linear: {POINTS} got "5"'),
+    ("points = 9", "points = 9.5", 27, f"problem autograd: {POINTS} got 9.5"),
     ('device = "cpu"\nforbidden = []', 'device = "gpu"\nforbidden = []', 17,
      'device: expected "cpu" or "cuda"; got "gpu"'),
     ("cpu_seconds = 10", "cpu_second = 10", 3,
@@ -147,8 +141,7 @@ WRONG = [
      '"wall_second" is not a known key; did you mean wall_seconds?'),
     ("wall_seconds = 30.0", "wall_seconds = 0", 31,
      "problem autograd: limits: wall_seconds: expected a number above 0; got 0"),
-    ("wall_seconds = 30.0", "wall_seconds = nan", 31,
-     "wall_seconds: expected a number above 0; got nan"),
+    ("wall_seconds = 30.0", "wall_seconds = nan", 31, "expected a number above 0; got nan"),
     ("wall_seconds = 10.0", "wall_seconds = inf", 2,
      "[limits]: wall_seconds: expected a number above 0; got inf"),
     ("cpu_seconds = 10", "cpu_seconds = -1", 3,
@@ -166,10 +159,8 @@ WRONG = [
     ('id = "linear"', 'id = "../linear"', 12,
      'id: expected lower-case letters, digits and underscores, like "lr_schedule"'),
     ('id = "linear"\n', "", 11, "problem number 1: id is missing"),
-    ('section = "7.1"', "section = 7.1", 16,
-     'section: expected chapter and section in quotes, like "8.2" or "8.2.1"; got 7.1'),
-    ('section = "7.1"', 'section = "7"', 16,
-     'section: expected chapter and section in quotes, like "8.2" or "8.2.1"; got "7"'),
+    ('section = "7.1"', "section = 7.1", 16, f"{SECTION} got 7.1"),
+    ('section = "7.1"', 'section = "7"', 16, f'{SECTION} got "7"'),
     ("points = 9", "point = 9", 27,
      'problem autograd: "point" is not a known key; did you mean points?'),
     ("forbidden = []", 'forbidden = "torch.nn"', 18,
@@ -183,21 +174,15 @@ WRONG = [
      'forbidden_in: expected one of its functions; got "Matmul"; did you mean MatMul?'),
     ("MatMul = [", "linear_backward = [", 35,
      'forbidden_in: expected one of its functions; got "linear_backward"'),
-    ("[limits]  # of a test", 'preload = "torch"\n[limits]', 1,
+    (TOP, 'preload = "torch"', 1,
      'preload: expected a list of names of modules, like "einops.layers.torch"; got "torch"'),
-    ("[limits]  # of a test", 'files = ["*.json", "../a.json"]\n[limits]', 1,
+    (TOP, 'files = ["*.json", "../a.json"]', 1,
      'files: expected a list of patterns of files in assignment/, like "*.json"; got '),
-    ("[limits]  # of a test", 'files = ["*.py"]\n[limits]', 1, "files: expected a list of "),
-    ("[limits]  # of a test", 'files = ["problems.toml"]\n[limits]', 1, "files: expected a list"),
-    ("[limits]  # of a test", 'files = ["/etc/passwd"]\n[limits]', 1, "files: expected a list of"),
-    ("[limits]  # of a test", 'packages = ["numpy >"]\n[limits]', 1,
-     'packages: expected a list of packages as pip names them, like "numpy>=1.26"; got '
-     "['numpy >']"),
-    ("[limits]  # of a test", 'packages = "numpy"\n[limits]', 1,
-     'packages: expected a list of packages as pip names them, like "numpy>=1.26"; got "numpy"'),
-    ("[limits]  # of a test", 'packages = [\n"six @ file:///six.whl",\n]\n[limits]', 1,
-     'packages: expected a list of packages as pip names them, like "numpy>=1.26"; got '
-     "['six @ file:///six.whl']"),
+    *((TOP, f'files = ["{name}"]', 1, "files: expected a list of patterns")
+      for name in ("*.py", "problems.toml", "/etc/passwd")),
+    (TOP, 'packages = ["numpy >"]', 1, f"{PACKAGES} got ['numpy >']"),
+    (TOP, 'packages = "numpy"', 1, f'{PACKAGES} got "numpy"'),
+    (TOP, 'packages = [\n"six @ file:///six.whl",\n]', 1, f"{PACKAGES} got ['six @ file:///six.whl']"),
     ("points = 5", "points = = 5", 15, "this is not TOML: Invalid value"),
     ("points = 5", "points = 0x" + "f" * 20, 36, "this is not TOML: a whole number has more than"),
     ("points = 5", "points = " + "[" * 10_000, 36, "this is not TOML: "),
@@ -207,11 +192,19 @@ WRONG = [
 
 
 def test_what_is_right_is_loaded():
-    listed = problems.load(RIGHT, LIMITS)
+    listed = problems_toml.load(RIGHT, LIMITS)
     assert [problem["id"] for problem in listed["problem"]] == ["linear", "autograd"]
     assert courses.load().problem("autograd").points >= 1
     assert set(LIMITS) == set(courses.Limits.__struct_fields__)
-    assert set(problems.KEYS) == set(courses.Problem.__struct_fields__)
+    assert set(problems_toml.KEYS) == set(courses.Problem.__struct_fields__)
+
+
+def test_a_link_leads_to_the_page_that_has_the_section():
+    """A long chapter has several pages."""
+    links = courses.load().handout_links("https://course.example/")
+    assert links["adamw"] == "https://course.example/08_optimizers.html#section-8-2"
+    assert links["lr_schedule"] == "https://course.example/08_steering.html#section-8-4"
+    assert links.keys() == courses.load().sections.keys()
 
 
 @pytest.mark.parametrize(
@@ -219,30 +212,26 @@ def test_what_is_right_is_loaded():
 )
 def test_what_is_wrong_is_said_with_its_line(old, new, line, said):
     assert RIGHT.count(old) == 1
-    found = problems.load(RIGHT.replace(old, new), LIMITS)
-    assert isinstance(found, problems.Wrong), found
+    new = f"{new}\n{TOP}" if old == TOP else new
+    found = problems_toml.load(RIGHT.replace(old, new), LIMITS)
+    assert isinstance(found, problems_toml.Wrong), found
     assert said in found.text
     assert found.line == line
 
 
 def test_a_table_that_is_a_list_is_said():
-    one = problems.load(RIGHT.replace("[limits]  #", "[[limits]]  #"), LIMITS)
-    other = problems.load(
-        RIGHT.replace("[[problem]]", "[problem]", 1).split("[[problem]]")[0], LIMITS
-    )
-    assert [w.text.split(";")[0] for w in (one, other)] == [
-        "limits: expected a table, [limits]",
-        "problem: expected entries, [[problem]]",
-    ]
+    first, _ = RIGHT.replace("[[problem]]", "[problem]", 1).split("[[problem]]")
+    one = problems_toml.load(RIGHT.replace("[limits]  #", "[[limits]]  #"), LIMITS)
+    assert one.text.startswith("limits: expected a table, [limits];")
+    other = problems_toml.load(first, LIMITS)
+    assert other.text.startswith("problem: expected entries, [[problem]];")
 
 
-def test_the_fault_is_the_courses(typed, root, tmp_path):
-    course = shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
-    file = course / "assignment/problems.toml"
-    text = file.read_text()
-    line = text[: text.index("points = 1")].count("\n") + 1
-    file.write_text(text.replace("points = 1", 'device = "gpu"\npoints = 1', 1))
-    code, out, said = typed("grade", "nowhere.zip", "--course", course)
+def test_the_fault_is_the_courses(typed, tiny):
+    file = tiny / "assignment/problems.toml"
+    line = file.read_text().partition("points = 1")[0].count("\n") + 1
+    changed(file, "points = 1", 'device = "gpu"\npoints = 1')
+    code, out, said = typed("grade", "nowhere.zip", "--course", tiny)
     sentence = f'{file}:{line}: problem relu: device: expected "cpu" or "cuda"; got "gpu"'
     assert (code, out) == (3, "")
     assert said == f"grader: this is a fault of the course, not of a submission: {sentence}"
@@ -265,6 +254,6 @@ def test_any_value_in_any_place_is_taken_or_said(data):
     places = [i for i, line in enumerate(lines) if " = " in line and not line.endswith("[")]
     at = data.draw(st.sampled_from(places))
     lines[at] = f"{lines[at].split(' = ')[0]} = {data.draw(values)}"
-    found = problems.load("\n".join(lines), LIMITS)
-    if isinstance(found, problems.Wrong):
+    found = problems_toml.load("\n".join(lines), LIMITS)
+    if isinstance(found, problems_toml.Wrong):
         assert replace(found, line=at + 1) == found

@@ -46,12 +46,9 @@ CASES = [(f.parent.name, *case) for f in OF_CPU_PROBLEMS for case in functions_o
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_reference_passes_on_a_cpu(file, name, function, chosen, seed):
-    given = {
-        "student": StudentPackage("grader.solutions.reference"),
-        "rng": torch.Generator().manual_seed(seed),
-        "device": "cpu",
-        **chosen,
-    }
+    student = StudentPackage("grader.solutions.reference")
+    given = {"student": student, "rng": torch.Generator().manual_seed(seed), "device": "cpu"}
+    given |= chosen
     wanted = inspect.signature(function).parameters
     try:
         function(**{key: value for key, value in given.items() if key in wanted})
@@ -64,11 +61,8 @@ def test_reference_passes_on_a_cpu(file, name, function, chosen, seed):
 )
 def test_every_test_of_the_stand_in_is_one_for_a_gpu(problem):
     """Every test of gpu.py that takes a device also runs on a real GPU."""
-    on_both = {
-        test
-        for test, function, _ in functions_of(problem.id, "test_hidden")
-        if "device" in inspect.signature(function).parameters
-    }
+    here = {test: function for test, function, _ in functions_of(problem.id, "test_hidden")}
+    on_both = {test for test in here if "device" in inspect.signature(here[test]).parameters}
     there = {test for test, _, _ in functions_of(problem.id)}
     assert on_both
     assert on_both <= there

@@ -6,13 +6,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from grader.course import courses
-from grader.publish import bundles
+from grader.publish import student_bundle
+from tests.grader.conftest import changed
+from tests.grader.processes import until
 from tests.grader.sampling import every
 
 pytestmark = pytest.mark.slow
@@ -26,7 +27,7 @@ SMALL_FLIGHT = ["fly", "--size", "egg", "--steps", "2", "--batch", "2"]
 @pytest.fixture(scope="module")
 def bundle():
     """The files of the bundle, without the built handout."""
-    return bundles.student(COURSE, None)
+    return student_bundle.student(COURSE, None)
 
 
 @pytest.fixture
@@ -40,7 +41,6 @@ def work(tmp_path, bundle):
 
 @pytest.fixture
 def solved(work, root):
-    """The bundle, with all problems solved."""
     for path in (root / "grader/solutions/reference").glob("*.py"):
         shutil.copy(path, work / "assignment")
     return work
@@ -49,18 +49,12 @@ def solved(work, root):
 def start(folder, *arguments, module="assignment"):
     """Start a command in an interpreter that lacks what Windows lacks."""
     environment = {**os.environ, "PYTHONPATH": str(LIKE_WINDOWS), "PYTHONIOENCODING": "cp1252"}
-    return subprocess.Popen(
-        [sys.executable, "-m", module, *arguments],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="cp1252",
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "cp1252"}
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.Popen(command, cwd=folder, env=environment, **pipes)
 
 
 def assignment(folder, *arguments):
-    """The exit code and the output of `python -m assignment`."""
     with start(folder, *arguments) as process:
         output, _ = process.communicate(timeout=600)
         return process.returncode, output
@@ -68,11 +62,7 @@ def assignment(folder, *arguments):
 
 def change(folder, statement):
     """Run a statement in the forward pass of the linear layer."""
-    module = folder / "assignment/linear.py"
-    text = module.read_text(encoding="utf-8")
-    assert text.count("return x @ self.weight.T") == 1
-    changed = text.replace("return x @ self.weight.T", statement)
-    module.write_text(changed, encoding="utf-8")
+    changed(folder / "assignment/linear.py", "return x @ self.weight.T", statement)
 
 
 @pytest.mark.parametrize("one_in", every(2, [5, 1]))
@@ -110,12 +100,9 @@ def test_a_crash_has_its_line_and_ends_no_other_problem(work, root):
     change(work, "import os; os.abort()")
     code, output = assignment(work, "check")
     assert code == 1, output
-    assert re.search(
-        r"^linear: the test process ended unexpectedly \(signal 6\)\n"
-        r"  at        assignment/linear\.py:\d+ in (Linear\.)?forward$",
-        output,
-        re.MULTILINE,
-    ), output
+    said = r"^linear: the test process ended unexpectedly \(signal 6\)\n"
+    said += r"  at        assignment/linear\.py:\d+ in (Linear\.)?forward$"
+    assert re.search(said, output, re.MULTILINE), output
     assert re.search(r"^adamw +\d+ points .* done$", output, re.MULTILINE), output
 
 
@@ -123,8 +110,7 @@ def test_ctrl_c_stops_where_no_signal_can_be_sent(solved):
     """The process of the tests is ended if it does not end by itself."""
     change(solved, 'open("started", "w").close()\n        while True: pass')
     with start(solved, "check", "linear") as process:
-        while not (solved / "started").exists() and process.poll() is None:
-            time.sleep(0.02)
+        until((solved / "started").exists)
         process.send_signal(signal.SIGINT)  # to this process alone
         output, _ = process.communicate(timeout=600)
         assert process.returncode == 130, output

@@ -12,19 +12,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.base.errors import (
-    Crashed,
-    GraderFault,
-    NotAttempted,
-    PolicyBroken,
-    Raised,
-    TimedOut,
-)
+from grader.base.errors import Crashed, GraderFault, NotAttempted, PolicyBroken, Raised, TimedOut
 from grader.grading.verdict import verdict_on
 from grader.wire.protocol import Other
 from kit import expect
 from kit.expect import Mismatch
-from tests.grader.told import told
+from tests.grader.compared_results import told
 
 F16, F32, F64 = torch.float16, torch.float32, torch.float64
 NAN, INF = math.nan, math.inf
@@ -34,7 +27,6 @@ VALUES_OF_Y = "wrong values of y (shape and dtype are right)"
 
 
 def mismatch(check, *args, **kwargs):
-    """The Mismatch that a check raises."""
     with pytest.raises(Mismatch) as caught:
         check(*args, of="f", **kwargs)
     return caught.value
@@ -87,19 +79,15 @@ def test_a_mismatch_is_an_assertion_with_a_text_of_its_own():
 @pytest.mark.parametrize(
     ("check", "args", "kwargs"),
     [
-        (expect.value, (41, 42), {"inputs": "x 43"}),
-        (expect.number, (4.5, 42.0), {"tolerance": 1.0, "inputs": "x 43"}),
-        (expect.tensor, (torch.tensor([41]), torch.tensor([42])), {"inputs": "x 43"}),
-        (
-            expect.tensor,
-            (torch.tensor([41.5]), torch.tensor([42.5])),
-            {"atol": 0.1, "inputs": "x 43"},
-        ),
+        (expect.value, (41, 42), {}),
+        (expect.number, (4.5, 42.0), {"tolerance": 1.0}),
+        (expect.tensor, (torch.tensor([41]), torch.tensor([42])), {}),
+        (expect.tensor, (torch.tensor([41.5]), torch.tensor([42.5])), {"atol": 0.1}),
     ],
     ids=["value", "number", "exact tensor", "tensor"],
 )
 def test_a_private_report_gives_no_expected_value_and_no_input_away(check, args, kwargs):
-    error = mismatch(check, *args, **kwargs, hint="a hint")
+    error = mismatch(check, *args, **kwargs, inputs="x 43", hint="a hint")
     assert all(number in shown(error) for number in ("4", "42", "43"))
     assert not any(number in shown(error, private=True) for number in ("41", "42", "43", "a hint"))
 
@@ -157,9 +145,8 @@ def test_values_that_differ_are_told_apart(got, expected, reason):
 
 
 def test_a_wrong_value_word_for_word():
-    error = mismatch(
-        expect.value, (12, 4), (12, 5), inputs="shape (3, 4)", hint="which is the last stride?"
-    )
+    said = {"inputs": "shape (3, 4)", "hint": "which is the last stride?"}
+    error = mismatch(expect.value, (12, 4), (12, 5), **said)
     expected = """\
 p · f: wrong value at [1]
   expected  (12, 5)
@@ -216,7 +203,6 @@ def test_a_large_tensor_is_shown_by_its_shape(got):
 
 
 def test_a_list_that_holds_itself_is_cut():
-    """It has no end."""
     got = []
     got.append(got)
     assert expect.short(got) == "[" * 199 + "…"
@@ -225,22 +211,11 @@ def test_a_list_that_holds_itself_is_cut():
 # --- number ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("got", "expected"),
-    [
-        (1.0, 1.0),
-        (1.25, 1.0),
-        (0.75, 1.0),
-        (1.0, 1),
-        (1, 1.0),
-        (np.float64(1), 1.0),
-        (np.float32(1), 1.0),
-        (np.int64(1), 1.0),
-    ],
-)
-def test_numbers_within_the_tolerance_agree(got, expected):
+@pytest.mark.parametrize("got", [1.0, 1.25, 0.75, 1, np.float64(1), np.float32(1), np.int64(1)])
+def test_numbers_within_the_tolerance_agree(got):
     """A difference of exactly the tolerance is allowed."""
-    expect.number(got, expected, of="f", tolerance=0.25)
+    expect.number(got, 1.0, of="f", tolerance=0.25)
+    expect.number(got, 1, of="f", tolerance=0.25)
 
 
 @pytest.mark.parametrize(
@@ -458,7 +433,6 @@ def test_the_first_hint_that_fits_a_wrong_answer_counts():
 
 
 def test_an_infinite_tolerance_lets_no_nan_through():
-    """A NaN never agrees, even if the tolerance is infinite or the expected value enlarges it."""
     assert mismatch(expect.tensor, torch.tensor([NAN]), torch.tensor([INF]), atol=1.0, rtol=1.0)
 
 
@@ -504,11 +478,11 @@ p · f: wrong values (shape and dtype are right)
   hint      which axis?    handout §2.3"""
     assert text == shown(error)
     assert text == shown(mismatch(expect.array, got.numpy(), expected.numpy(), **bounds, **said))
-    private = (
-        "p · f: wrong values (shape and dtype are right)\n"
-        "  differ    2 of 6 entries, by up to 4; tolerance 1e-05 + 0.0001·|expected|"
-    )
-    assert private == shown(error, private=True)
+    lines = text.splitlines()
+    assert [lines[0], lines[4]] == shown(error, private=True).splitlines()
+
+
+TENTH, THIRD = torch.tensor([0.1]), torch.tensor([1 / 3], dtype=F64)
 
 
 @pytest.mark.parametrize(
@@ -516,16 +490,8 @@ p · f: wrong values (shape and dtype are right)
     [
         (torch.tensor(3), torch.tensor(4), ["4 at []", "3", "1"]),
         (torch.tensor([1234568]), torch.tensor([1234567]), ["1234567 at [0]", "1234568", "1"]),
-        (
-            torch.tensor([0.1]) + 1e-7,
-            torch.tensor([0.1]),
-            ["0.100000001 at [0]", "0.100000098", "9.69e-08"],
-        ),
-        (
-            torch.tensor([1 / 3 + 1e-12], dtype=F64),
-            torch.tensor([1 / 3], dtype=F64),
-            ["0.33333333333333331 at [0]", "0.33333333333433329", "1e-12"],
-        ),
+        (TENTH + 1e-7, TENTH, ["0.100000001 at [0]", "0.100000098", "9.69e-08"]),
+        (THIRD + 1e-12, THIRD, ["0.33333333333333331 at [0]", "0.33333333333433329", "1e-12"]),
         (torch.tensor([False]), torch.tensor([True]), ["True at [0]", "False", "1"]),
         (torch.tensor([1j]), torch.tensor([1 + 1j]), ["1+1j at [0]", "0+1j", "1"]),
     ],
@@ -633,34 +599,22 @@ def test_a_value_of_another_kind_is_a_mismatch(value, wanted, reason):
 
 
 @pytest.mark.parametrize(
-    ("error", "expected", "reason"),
+    ("error", "expected", "names", "got"),
     [
-        (None, ValueError, "ValueError when size is 0, but nothing was raised"),
-        (
-            None,
-            (ValueError, KeyError),
-            "ValueError or KeyError when size is 0, but nothing was raised",
-        ),
-        (KeyError("x"), ValueError, "ValueError when size is 0, got KeyError"),
-        (AssertionError("x"), ValueError, "ValueError when size is 0, got AssertionError"),
-        (theirs("KeyError", "MyKeyError"), ValueError, "ValueError when size is 0, got MyKeyError"),
-        (
-            theirs("Exception", "SyntaxError"),
-            SyntaxError,
-            "SyntaxError when size is 0, got SyntaxError",
-        ),
-        (
-            theirs("SystemExit", "SystemExit"),
-            ValueError,
-            "ValueError when size is 0, got SystemExit",
-        ),
+        (None, ValueError, "ValueError", "but nothing was raised"),
+        (None, (ValueError, KeyError), "ValueError or KeyError", "but nothing was raised"),
+        (KeyError("x"), ValueError, "ValueError", "got KeyError"),
+        (AssertionError("x"), ValueError, "ValueError", "got AssertionError"),
+        (theirs("KeyError", "MyKeyError"), ValueError, "ValueError", "got MyKeyError"),
+        (theirs("Exception", "SyntaxError"), SyntaxError, "SyntaxError", "got SyntaxError"),
+        (theirs("SystemExit", "SystemExit"), ValueError, "ValueError", "got SystemExit"),
     ],
     ids=repr,
 )
-def test_anything_else_of_the_students_is_a_mismatch(error, expected, reason):
+def test_anything_else_of_the_students_is_a_mismatch(error, expected, names, got):
     with pytest.raises(Mismatch) as caught:
         within(error, expected)
-    assert f"expected {reason}" == caught.value.reason
+    assert f"expected {names} when size is 0, {got}" == caught.value.reason
 
 
 @pytest.mark.parametrize("expected", [ValueError, RuntimeError, NotImplementedError, Exception])
@@ -698,21 +652,11 @@ def test_what_is_no_exception_is_not_caught():
         within(KeyboardInterrupt(), Exception)
 
 
-@pytest.mark.parametrize(
-    ("error", "theirs"),
-    [
-        (ValueError(), True),
-        (Raised([], "Strange", "", None), True),
-        (GraderFault(), False),
-        (Crashed(""), False),
-        (TimedOut(""), False),
-        (NotAttempted(""), False),
-    ],
-    ids=lambda x: type(x).__name__,
-)
-def test_whose_an_exception_is(error, theirs):
+def test_whose_an_exception_is():
     """In the student's own process, every exception is the student's unless the grader marks it."""
-    assert theirs is expect.is_students(error)
+    assert all(map(expect.is_students, [ValueError(), Raised([], "Strange", "", None)]))
+    ours = [GraderFault(), Crashed(""), TimedOut(""), NotAttempted("")]
+    assert not any(map(expect.is_students, ours))
 
 
 # --- short helpers --------------------------------------------------------------------------------
@@ -750,11 +694,8 @@ def test_every_check_can_fail():
     }
     helpers = {"render", "right_call", "is_students", "describe", "dtype_name", "type_name"}
     helpers |= {"hint_for", "short", "drawn", "suspecting"}
-    public = {
-        n
-        for n, f in vars(expect).items()
-        if callable(f) and getattr(f, "__module__", "") == "kit.expect"
-    }
+    ours = [f for f in vars(expect).values() if getattr(f, "__module__", "") == "kit.expect"]
+    public = {f.__name__ for f in ours if callable(f)}
     assert {*pairs, *helpers, "raises", "Mismatch"} == {n for n in public if not n.startswith("_")}
     for name, (right, wrong, options) in pairs.items():
         getattr(expect, name)(*right, of="f", **options)
@@ -788,6 +729,5 @@ def test_a_test_of_floats_states_its_tolerance(dtype):
 
 
 def test_overflow_in_a_comparison_is_no_warning():
-    """Two large numbers whose difference is infinite are different, and nothing else happens."""
     error = mismatch(expect.array, np.array([1e308]), np.array([-1e308]), rtol=0.1)
     assert VALUES == error.reason

@@ -5,10 +5,10 @@ import pytest
 from grader.base.errors import Status
 from grader.course import courses
 from grader.course.courses import SPARE_SHARE
-from grader.grading import plugin, sandboxed_student
+from grader.grading import pytest_plugin, sandboxed_student
 from grader.grading.grade import grade
 from grader.grading.sandboxed_student import Budgets
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
 from tests.grader import small_courses
 from tests.grader.in_the_sandbox import COURSE
@@ -62,7 +62,7 @@ def graded(course, sandbox, monkeypatch):
 
     def run(course=course):
         made.clear()
-        monkeypatch.setattr(plugin, "Budgets", kept)
+        monkeypatch.setattr(pytest_plugin, "Budgets", kept)
         submission = Submission("slow", {problem.path: SLOW.encode()}, [])
         result = grade(submission, course, sandbox, problems=[problem], explain=False)
         sandbox.wait_until_ready()  # the last process is charged now

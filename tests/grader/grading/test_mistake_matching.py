@@ -17,14 +17,15 @@ import torch.utils._python_dispatch
 from grader.base.errors import Raised, StudentFault
 from grader.course import courses
 from grader.grading import mistake_matching, recorded_cases
+from grader.grading.hidden_outcomes import TestFunction
 from grader.grading.mistake_matching import Call, Case, Rehearsal, explained
-from grader.grading.outcomes import TestFunction
 from grader.grading.recorded_cases import Cases
 from grader.grading.same_answers import same
 from grader.report import json_report
-from grader.results.records import Outcome
-from grader.solutions import mistakes
+from grader.results.result_records import Outcome
+from grader.solutions import known_mistakes
 from tests.grader import test_attacks
+from tests.grader.grading.test_nothing_is_left import Mode
 
 COURSE = courses.load()
 
@@ -77,7 +78,7 @@ def unique_bytes(tensors):
 
 @pytest.fixture(scope="module")
 def graded(grader, root, tmp_path_factory):
-    """The result of a submission with known mistakes and one unknown mistake."""
+    """The failed tests of a submission with known mistakes and one unknown mistake."""
     folder = tmp_path_factory.mktemp("submission")
     (folder / "assignment").mkdir()
     schedule = f"import math\n{WITHOUT_CORRECTION}{TWO_IN_A_SCHEDULE}"
@@ -91,25 +92,21 @@ def graded(grader, root, tmp_path_factory):
         assert right in source
         (folder / f"assignment/{module}.py").write_text(source.replace(right, wrong))
     out = tmp_path_factory.mktemp("result") / "result.json"
-    only = [
-        f"--only={name}"
-        for name in ("adamw", "linear", "lr_schedule", "precision", "tensor_memory")
-    ]
-    done = grader("grade", folder, *only, "--json", out)
+    problems = ("adamw", "linear", "lr_schedule", "precision", "tensor_memory")
+    done = grader("grade", folder, *(f"--only={name}" for name in problems), "--json", out)
     assert done.returncode == 0, done.stderr
-    return {problem.id: problem for problem in json_report.parse(out.read_text()).problems}
+    problems = json_report.parse(out.read_text()).problems
+    return {p.id: [test for test in p.tests if test.status == "failed"] for p in problems}
 
 
 @pytest.mark.slow
 def test_a_known_mistake_is_named_by_its_numbers(graded):
     """The student's code differs from our version of the mistake."""
-    known = mistakes.load(COURSE.hidden, "adamw")
+    known = known_mistakes.load(COURSE.hidden, "adamw")
     mistake = next(m for m in known if m.name == "no_bias_correction")
-    failed = [test for test in graded["adamw"].tests if test.status == "failed"]
-    assert len(failed) >= 2
-    for test in failed:
-        assert test.mistake == mistake.says
-        assert test.hint == mistake.hint
+    assert len(graded["adamw"]) >= 2
+    for test in graded["adamw"]:
+        assert (test.mistake, test.hint) == (mistake.says, mistake.hint)
 
 
 @pytest.mark.slow
@@ -121,36 +118,35 @@ def test_a_known_mistake_is_named_by_its_numbers(graded):
     ],
 )
 def test_each_failure_has_the_name_of_its_cause(graded, problem, names):
-    says = {m.name: m.says for m in mistakes.load(COURSE.hidden, problem)}
-    failed = [test for test in graded[problem].tests if test.status == "failed"]
-    assert [test.mistake for test in failed] == [says[name] for name in names]
+    says = {m.name: m.says for m in known_mistakes.load(COURSE.hidden, problem)}
+    assert [test.mistake for test in graded[problem]] == [says[name] for name in names]
 
 
 @pytest.mark.slow
 def test_two_mistakes_that_meet_in_a_test_give_no_third_name(graded):
-    says = {m.name: m.says for m in mistakes.load(COURSE.hidden, "tensor_memory")}
+    says = {m.name: m.says for m in known_mistakes.load(COURSE.hidden, "tensor_memory")}
     names = says["elements_shown_for_storage"], says["unique_by_identity"]
-    failed = [test for test in graded["tensor_memory"].tests if test.status == "failed"]
-    assert len(failed) == 3
-    assert [test.id for test in failed if not any(name in test.mistake for name in names)] == []
+    assert len(graded["tensor_memory"]) == 3
+    for test in graded["tensor_memory"]:
+        assert any(name in test.mistake for name in names), test.id
 
 
 @pytest.mark.slow
 def test_a_mistake_that_nobody_knows_is_not_named(graded):
-    failed = [test for test in graded["linear"].tests if test.status == "failed"]
-    assert failed
-    assert [test.id for test in failed if test.mistake] == []
+    assert graded["linear"]
+    assert [test.id for test in graded["linear"] if test.mistake] == []
 
 
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_every_wrong_solution_can_be_rehearsed(problem):
     loaded = mistake_matching.wrong_solutions(COURSE, COURSE.problem(problem))
-    on_a_cpu = [m for m in mistakes.load(COURSE.hidden, problem) if m.is_tried_on("cpu", ("cpu",))]
+    on_a_cpu = [
+        m for m in known_mistakes.load(COURSE.hidden, problem) if m.is_tried_on("cpu", ("cpu",))
+    ]
     assert len(loaded) == len(on_a_cpu)
 
 
 def write_mistakes(folder, text):
-    """Write the file of a problem p."""
     path = folder / "p" / "wrong.edits"
     path.parent.mkdir()
     path.write_text(text)
@@ -162,7 +158,7 @@ def test_a_mistake_that_nobody_has_read_is_not_executed(tmp_path):
     write_mistakes(tmp_path, hostile + "\n[1] Yes.\n- 1\n+ 2\n")
     loaded = mistake_matching._loaded(tmp_path, "p", "m", "def f():\n    return 1\n")
     assert ["1"] == [mistake.name for mistake, _ in loaded]
-    (found,) = mistakes.unread(tmp_path, "p")
+    (found,) = known_mistakes.unread(tmp_path, "p")
     assert "draft_1" == found.name
 
 
@@ -181,26 +177,19 @@ def test_values_agree_within_rounding_alone():
         assert not same(x, other)
     third = torch.tensor(1 / 3)
     assert same(third.item(), (third * (1 + 1e-6)).item())  # a sum in another order, in float32
-    assert not same(1 / 3, (1 + 1e-6) / 3)
-    assert not same(0.5, 0.5001)
-    assert not same(1, 1.0)
-    assert not same(True, 1)
-    assert not same([1, 2], (1, 2))
-    assert not same({"a": 1}, {"b": 1})
-    assert not same(np.arange(3), np.arange(3).astype(np.int32))
-    assert not same(torch.tensor([1.0, float("nan")]), torch.tensor([1.0, 2.0]))
+    for one, other in [
+        *((1 / 3, (1 + 1e-6) / 3), (0.5, 0.5001), (1, 1.0), (True, 1)),
+        *(([1, 2], (1, 2)), ({"a": 1}, {"b": 1}), (np.arange(3), np.arange(3).astype(np.int32))),
+        (torch.tensor([1.0, float("nan")]), torch.tensor([1.0, 2.0])),
+    ]:
+        assert not same(one, other)
 
 
 def probe(student, *, dtype):
-    """Count the parameters of two layers that share one weight of 2 × 2.
-
-    The tests below run this probe only on wrong solutions of `linear`.
-    """
-    layers = torch.nn.Sequential(
-        torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2, bias=False)
-    )
-    layers[1].weight = layers[0].weight
-    return student.linear.count_parameters(layers)
+    """Count the parameters of two layers of wrong solutions, which share one weight of 2 × 2."""
+    one, other = (torch.nn.Linear(2, 2, bias=False) for _ in range(2))
+    other.weight = one.weight
+    return student.linear.count_parameters(torch.nn.Sequential(one, other))
 
 
 def forks(student):
@@ -233,10 +222,7 @@ def named(*cases):
 
 @pytest.fixture
 def twice(monkeypatch):
-    """Limit the known mistakes of `linear` to two.
-
-    One counts a tied parameter twice; the other concerns another function.
-    """
+    """Leave two mistakes of `linear`: a tied parameter counts twice; another function is wrong."""
     solutions = mistake_matching.wrong_solutions(COURSE, COURSE.problem("linear"))
     found = {mistake.name: (mistake, package) for mistake, package in solutions}
     pair = [found["count_ties_twice"], found["weight_transposed"]]
@@ -296,14 +282,12 @@ def test_of_two_mistakes_that_meet_in_a_test_either_may_be_the_one(twice):
 def test_a_mistake_is_named_for_the_tests_that_it_explains(twice):
     """Another mistake is in the code, too: it fails another test, which stays without a name."""
     something_else = failed(5, test="u", error=Wrong("other words"))
-    assert named(failed(8), something_else) == {"t": "count_ties_twice"}
     assert named(something_else) == {}
     in_the_same_test = dataclasses.replace(something_else, test="t")
     assert named(failed(8), in_the_same_test) == {}
-    elsewhere = dataclasses.replace(something_else, function="Linear")
-    assert named(failed(8), elsewhere) == {"t": "count_ties_twice"}
-    nowhere = dataclasses.replace(something_else, function="")
-    assert named(failed(8), nowhere) == {"t": "count_ties_twice"}
+    for function in ("count_parameters", "Linear", ""):
+        other = dataclasses.replace(something_else, function=function)
+        assert named(failed(8), other) == {"t": "count_ties_twice"}
 
 
 def both(student, *, dtype):
@@ -442,17 +426,8 @@ def test_a_probe_that_forked_once_is_still_rehearsed_where_it_does_not(twice):
     assert (fails.tells, kills.tells) == (True, False)
 
 
-class Entered(torch.utils._python_dispatch.TorchDispatchMode):
-    """A dispatch mode that a solution enters and never leaves."""
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        """Run the operator."""
-        return function(*args, **(kwargs or {}))
-
-
 def enters_a_mode(student):
-    """A probe whose solution does not leave its dispatch mode."""
-    Entered().__enter__()
+    Mode().__enter__()
     return 8
 
 
@@ -498,14 +473,12 @@ def test_large_answers_are_not_kept(kept):
     A test on a GPU is not kept at all: this process must use no device.
     """
     problem, cases = COURSE.problem("linear"), Cases(COURSE)
-    item = types.SimpleNamespace(
-        _fixtureinfo=types.SimpleNamespace(argnames=()), funcargs={}, function=lambda: None
-    )
+    fixtures = types.SimpleNamespace(argnames=())
+    item = types.SimpleNamespace(_fixtureinfo=fixtures, funcargs={}, function=lambda: None)
     for device in ("cpu", "cpu", "cuda"):
         for mib in (40, 30, 24, 1):
-            student = types.SimpleNamespace(
-                seed=0, calls=[Call(kept, {}, 8)], answered_bytes=mib * MIB
-            )
+            calls = [Call(kept, {}, 8)]
+            student = types.SimpleNamespace(seed=0, calls=calls, answered_bytes=mib * MIB)
             function = TestFunction(problem, "test_one", device, 1)
             cases.keep(item, function, student, None, Outcome(status="passed"), None)
         cases.explained(problem)
@@ -521,12 +494,11 @@ def test_an_explanation_that_breaks_is_reported(monkeypatch, capsys):
     monkeypatch.setattr(recorded_cases, "explained", broken)
     assert {} == Cases(COURSE).explained(COURSE.problem("linear"))
     (line,) = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(
-        r"grader: a fault of the grader: linear was not compared with its known mistakes: "
-        r"KeyError: 'no\\nsuch \\x1b\[31mname' \(test_mistake_matching.py:\d+\); "
-        r"the points are right",
-        line,
+    said = r"grader: a fault of the grader: linear was not compared with its known mistakes: "
+    said += (
+        r"KeyError: 'no\\nsuch \\x1b\[31mname' \(test_mistake_matching.py:\d+\); the points are "
     )
+    assert re.fullmatch(f"{said}right", line)
     with io.TextIOWrapper(open("/dev/full", "wb", buffering=0), write_through=True) as full:
         monkeypatch.setattr("sys.stderr", full)
         assert {} == Cases(COURSE).explained(COURSE.problem("linear"))

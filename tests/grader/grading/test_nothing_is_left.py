@@ -11,21 +11,21 @@ import torch
 
 from grader.course import courses
 from grader.course.courses import sources_in
-from grader.grading import garbage, local_student, sandboxed_student
+from grader.grading import free_memory, local_student, sandboxed_student
 from grader.grading.grade import grade
 from grader.grading.undo_settings import restored
 from grader.report import json_report
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from grader.sandbox import levels
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
-from grader.solutions import mistakes
+from grader.solutions import known_mistakes
 from grader.submission.submissions import Submission
 from grader.wire.protocol import FrameReader
 from grader.worker import leftovers
+from tests.grader.compared_results import without_seconds
 from tests.grader.in_the_sandbox import warm
 from tests.grader.sampling import every
-from tests.grader.told import without_seconds
 
 COURSE = courses.load()
 REFERENCE = sources_in(COURSE.reference)
@@ -43,7 +43,6 @@ class Mode(torch.utils._python_dispatch.TorchDispatchMode):
     """A dispatch mode that runs each operator."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        """Run the operator."""
         return function(*args, **(kwargs or {}))
 
 
@@ -66,7 +65,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_a_solution_changes_ends_with_its_call(name):
+def test_what_a_solution_changes_ends_with_its_call(name, box):
     before, nesting = surroundings(), torch.autocast_increment_nesting()
     torch.autocast_decrement_nesting()
     changed = []
@@ -76,10 +75,8 @@ def test_what_a_solution_changes_ends_with_its_call(name):
         changed.append(surroundings() != before)
         return 8
 
-    box = local_student.LocalBox()
     session = local_student.LocalSession(box, {"assignment/m.py": b""}, seed=0)
     assert session.run(probe, {}) == 8
-    box.close()
     assert changed == [True]
     assert surroundings() == before
     assert torch.autocast_increment_nesting() == nesting
@@ -109,27 +106,19 @@ def files_may_stay_open(monkeypatch):
 @pytest.mark.parametrize(
     "one_in", [6, pytest.param(1, marks=pytest.mark.proof)], ids=["a sample", "all"]
 )
-def test_no_known_mistake_changes_this_process(problem, one_in):
-    box = local_student.LocalBox()
+def test_no_known_mistake_changes_this_process(problem, one_in, box):
+    options = {"problems": [problem], "explain": False, "session": local_student.LocalSession}
 
     def graded(sources):
-        grade(
-            Submission("one", sources, []),
-            COURSE,
-            box,
-            problems=[problem],
-            explain=False,
-            session=local_student.LocalSession,
-        )
+        grade(Submission("one", sources, []), COURSE, box, **options)
 
     graded(REFERENCE)
     before = surroundings()
     module = REFERENCE[problem.path].decode()
-    known = mistakes.load(COURSE.hidden, problem.id)
+    known = known_mistakes.load(COURSE.hidden, problem.id)
     for mistake in [m for m in known if m.is_tried_on("cpu", ("cpu",))][::one_in]:
         graded(REFERENCE | {problem.path: mistake.applied_to(module).encode()})
         assert surroundings() == before, mistake.name
-    box.close()
 
 
 @warm
@@ -137,9 +126,8 @@ def test_explaining_one_submission_costs_the_next_one_nothing(sandbox):
     """The known mistake leaves autocast on, and finding its name runs it in this process."""
     mistaken, other = COURSE.problem("gpu_mixed_precision"), COURSE.problem("flop_counter")
     module = REFERENCE[mistaken.path].decode()
-    mistake = next(
-        m for m in mistakes.load(COURSE.hidden, mistaken.id) if m.name == "autocast_left_on"
-    )
+    known = known_mistakes.load(COURSE.hidden, mistaken.id)
+    mistake = next(m for m in known if m.name == "autocast_left_on")
     sources = REFERENCE | {mistaken.path: mistake.applied_to(module).encode()}
     first = grade(Submission("first", sources, []), COURSE, sandbox, problems=[mistaken])
     second = grade(Submission("second", REFERENCE, []), COURSE, sandbox, problems=[other])
@@ -156,7 +144,7 @@ def test_the_order_of_submissions_changes_nothing():
         sources = dict(REFERENCE)
         for path in sources:
             problems = [p for p in COURSE.problems if p.path == path]
-            known = mistakes.load(COURSE.hidden, problems[number % len(problems)].id)
+            known = known_mistakes.load(COURSE.hidden, problems[number % len(problems)].id)
             mistake = known[(7 * number) % len(known)]
             sources[path] = mistake.applied_to(sources[path].decode()).encode()
         submissions.append(Submission(f"wrong {number}", sources, []))
@@ -194,23 +182,18 @@ def test_nothing_of_earlier_submissions_is_left_when_a_grade_begins(sandbox, mon
         watched(kind)
     problems = [COURSE.problem(name) for name in IDS]
     for answers in (ODD[:2], ODD[2:]):  # the functions of a submission give them in turns
-        sources = {
-            p.path: "\n".join(
-                ["import torch"]
-                + [
-                    f"def {f}(*a, **k): return {a}"
-                    for f, a in zip(p.functions, cycle(answers), strict=False)
-                ]
-            ).encode()
-            for p in problems
-        }
+        sources = {}
+        for problem in problems:
+            pairs = zip(problem.functions, cycle(answers), strict=False)
+            lines = ["import torch", *(f"def {f}(*a, **k): return {a}" for f, a in pairs)]
+            sources[problem.path] = "\n".join(lines).encode()
         result = grade(Submission("odd", sources, []), COURSE, sandbox, problems=problems)
         assert result.score < result.max_score
         assert len(seen) > 50
         del result, sources
         gc.disable()  # as rarely as in the grader's process
         try:
-            garbage.collect()
+            free_memory.collect()
             left = [type(found).__name__ for one in seen if (found := one()) is not None]
             assert left == []
         finally:

@@ -10,8 +10,8 @@ import pytest
 
 from grader.base.errors import Crashed, NotAttempted, StudentFault, TimedOut
 from grader.course import courses
-from grader.grading.job import Job
-from grader.grading.local_student import LocalBox, LocalSession
+from grader.grading.grading_job import Job
+from grader.grading.local_student import LocalSession
 from grader.grading.sandboxed_student import Budgets, Students
 from grader.grading.static_checks import Checked
 from kit.student import watching_generators
@@ -21,25 +21,15 @@ COURSE = courses.load()
 
 
 @pytest.fixture
-def students():
+def students(box):
     """The students of a grade of the reference solution in this process."""
-    box = LocalBox()
     sources = {p.path: COURSE.reference_of(p).encode() for p in COURSE.problems}
     job = Job(
-        sources=sources,
-        course=COURSE,
-        sandbox=box,
-        problems=COURSE.problems,
-        device="cpu",
-        seed=0,
-        progress=None,
-        explain=False,
-        until_one_fails=False,
-        fresh=False,
+        sources=sources, course=COURSE, sandbox=box, problems=COURSE.problems, device="cpu",
+        seed=0, progress=None, explain=False, until_one_fails=False, fresh=False,
         open_session=LocalSession,
-    )
-    yield Students(job, Checked({}, frozenset(), {}), Budgets(COURSE, "cpu"))
-    box.close()
+    )  # fmt: skip
+    return Students(job, Checked({}, frozenset(), {}), Budgets(COURSE, "cpu"))
 
 
 def test_a_process_serves_one_module_under_one_set_of_rules(students):
@@ -80,28 +70,24 @@ def calls(student):
     return student.m.f()
 
 
-def test_a_stub_is_one_also_after_another_solution():
+def test_a_stub_is_one_also_after_another_solution(box):
     """The line that raised is read from the present solution, not from the one before it."""
-    box = LocalBox()
     wrong = {"assignment/m.py": b"def f():\n    return 1 // 0"}
     stub = {"assignment/m.py": b"def f():\n    raise NotImplementedError"}
     with pytest.raises(StudentFault, match="division"):
         LocalSession(box, wrong).run(calls, {})
     with pytest.raises(NotAttempted):
         LocalSession(box, stub).run(calls, {})
-    box.close()
 
 
-def test_a_solution_that_hangs_is_ended():
+def test_a_solution_that_hangs_is_ended(box):
     """It has a test's CPU time, also if it catches every exception."""
-    box = LocalBox()
     hangs = b"def f():\n    while True:\n        try:\n            while True: pass\n"
     hangs += b"        except ZeroDivisionError: pass\n"
     limits = msgspec.structs.replace(courses.load().limits, cpu_seconds=1)
     with pytest.raises(TimedOut, match="it took more than 1 s of CPU time"):
         LocalSession(box, {"assignment/m.py": hangs}, limits).run(calls, {})
     assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
-    box.close()
 
 
 def states_around_the_import(student):
@@ -111,13 +97,11 @@ def states_around_the_import(student):
     return changed
 
 
-def test_a_module_that_seeds_generators_changes_none_for_a_test():
+def test_a_module_that_seeds_generators_changes_none_for_a_test(box):
     """Most seed torch at their top; where a test first names the module is not theirs to know."""
-    box = LocalBox()
     seeds = b"import random, numpy, torch\nrandom.seed(0); numpy.random.seed(0)\n"
     seeds += b"seeded = torch.manual_seed(0)\n"
     assert LocalSession(box, {"assignment/m.py": seeds}).run(states_around_the_import, {}) == []
-    box.close()
 
 
 def odd(student) -> list[tuple[int, int]]:
@@ -125,12 +109,10 @@ def odd(student) -> list[tuple[int, int]]:
     return [(1, 2, 3)]
 
 
-def test_an_answer_has_the_type_that_its_probe_promises():
+def test_an_answer_has_the_type_that_its_probe_promises(box):
     """The sandbox refuses any other answer, so a draft must not accept it."""
-    box = LocalBox()
     with pytest.raises(Crashed, match="never returns"):
         LocalSession(box, {"assignment/m.py": b""}).run(odd, {})
-    box.close()
 
 
 @pytest.mark.proof

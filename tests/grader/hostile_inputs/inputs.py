@@ -22,17 +22,17 @@ from pathlib import Path
 from grader.base.errors import EndsCommand
 from grader.classroom import (
     canvas_api,
-    canvas_table,
-    classroom50,
+    canvas_csv,
+    classroom50_scores,
     database,
-    gradescope_scores,
+    gradescope_comparison,
     intake,
     roster,
-    tables,
+    spreadsheet_csv,
 )
-from grader.course import policies
-from grader.course.policies import Policy
-from grader.gradescope import submission_metadata
+from grader.course import late_policy
+from grader.course.late_policy import Policy
+from grader.platforms import gradescope_metadata
 from grader.report import json_report
 from grader.submission.reader import SubmissionReader
 from kit.handing_in import Accepted
@@ -47,7 +47,6 @@ MEMORY_BYTES = 2 * 2**30
 
 
 def cell(text, **more):
-    """A code cell."""
     return {"cell_type": "code", "metadata": {}, "outputs": [], "source": text, **more}
 
 
@@ -130,7 +129,6 @@ def long_link(content):
 
 
 def put(folder, name, content):
-    """Write a text or bytes into a file, and return its path."""
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
@@ -177,7 +175,6 @@ def settings_that_include_an_endless_device(folder):
     return folder
 
 
-WHO = "author A <a> 1790000000 +0000\ncommitter A <a> 1790000000 +0000\n"
 ACCENTS = "\u0315\u0300"
 
 
@@ -194,108 +191,66 @@ BOTH = f"{MODULE} is both a file and a folder"
 # By name, what is said about it, or how much is read; and the function that writes it.
 SUBMISSIONS = {
     # Notebooks.
-    "notebook_with_spaces_in_its_first_line": (
-        "none of its cells is a module",
-        lambda at: notebook(at, cell(f"%%writefile a{' ' * 2**18}b\nx = 1\n")),
-    ),
-    "notebook_of_ten_million_objects": (
-        "more than 512 MiB of memory",
-        lambda at: zipped(at, {"a.ipynb": notebook(at, cell("", metadata={"a": [{}] * 10**7}))}),
-    ),
-    "notebook_of_60_000_cells_that_append": (
-        9_120_001,
-        lambda at: notebook(
-            at,
-            cell(f"%%writefile {MODULE}\n" + "#" * 9_000_000 + "\n"),
-            *[cell(f"%%file -a {MODULE}\n#")] * 60_000,
-        ),
-    ),
-    "notebook_of_11_mib_of_modules": (
-        TOO_MUCH,
-        lambda at: notebook(at, *[cell(f"%%file -a {MODULE}\n" + "#" * 2**20)] * 11),
-    ),
-    "notebook_with_a_number_of_a_million_digits": (
-        NO_NOTEBOOK, lambda at: notebook(at, text='{"cells":' + "1" * 10**6 + "}")
-    ),
-    "notebook_of_32_mib_and_a_byte": (
-        "is larger than 32 MiB", lambda at: zipped(at, {"a.ipynb": b" " * (32 * 2**20 + 1)})
-    ),
-    "notebook_of_32_mib_of_wide_characters": (
-        6,
-        lambda at: notebook(
-            at,
-            cell(f"%%file {MODULE}\nx = 1"),
-            {"cell_type": "raw", "source": "\N{GRINNING FACE}" + "x" * (31 * 2**20)},
-        ),
-    ),
-    "notebook_of_201_modules": (
-        "more than 200 files",
-        lambda at: notebook(at, *[cell(f"%%file assignment/a{n}.py\n") for n in range(201)]),
-    ),
-    "notebook_with_a_name_of_a_million_letters": (
-        "is too long: the name",
-        lambda at: notebook(at, cell(f"%%file assignment/{'a' * 10**6}.py\n")),
-    ),
+    "notebook_with_spaces_in_its_first_line": ("none of its cells is a module",
+        lambda at: notebook(at, cell(f"%%writefile a{' ' * 2**18}b\nx = 1\n"))),
+    "notebook_of_ten_million_objects": ("more than 512 MiB of memory",
+        lambda at: zipped(at, {"a.ipynb": notebook(at, cell("", metadata={"a": [{}] * 10**7}))})),
+    "notebook_of_60_000_cells_that_append": (9_120_001,
+        lambda at: notebook(at, cell(f"%%writefile {MODULE}\n" + "#" * 9_000_000 + "\n"),
+            *[cell(f"%%file -a {MODULE}\n#")] * 60_000)),
+    "notebook_of_11_mib_of_modules": (TOO_MUCH,
+        lambda at: notebook(at, *[cell(f"%%file -a {MODULE}\n" + "#" * 2**20)] * 11)),
+    "notebook_with_a_number_of_a_million_digits": (NO_NOTEBOOK,
+        lambda at: notebook(at, text='{"cells":' + "1" * 10**6 + "}")),
+    "notebook_of_32_mib_and_a_byte": ("is larger than 32 MiB",
+        lambda at: zipped(at, {"a.ipynb": b" " * (32 * 2**20 + 1)})),
+    "notebook_of_32_mib_of_wide_characters": (6,
+        lambda at: notebook(at, cell(f"%%file {MODULE}\nx = 1"),
+            {"cell_type": "raw", "source": "\N{GRINNING FACE}" + "x" * (31 * 2**20)})),
+    "notebook_of_201_modules": ("more than 200 files",
+        lambda at: notebook(at, *[cell(f"%%file assignment/a{n}.py\n") for n in range(201)])),
+    "notebook_with_a_name_of_a_million_letters": ("is too long: the name",
+        lambda at: notebook(at, cell(f"%%file assignment/{'a' * 10**6}.py\n"))),
     # Names.
-    "name_that_is_not_utf_8": (
-        ODD_CHARACTER, lambda at: tarred(at, ("assignment/\xff\xfe.json", b"{}"))
-    ),
-    "name_that_is_not_utf_8_in_a_folder": (
-        ODD_CHARACTER, lambda at: in_a_folder(at, with_a_name_that_is_not_utf_8)
-    ),
-    "name_of_95_emoji": (
-        "has 385 bytes; the name of a file or of its folder may have 100",
-        lambda at: named(at, "\N{GRINNING FACE}" * 95 + ".json"),
-    ),
-    "name_with_a_line_end": (
-        ODD_CHARACTER, lambda at: named(at, "b.json 2\n{}assignment/c.json")
-    ),
-    "name_that_is_written_from_right_to_left": (
-        ODD_CHARACTER, lambda at: named(at, "\u202eb.json")
-    ),
+    "name_that_is_not_utf_8": (ODD_CHARACTER,
+        lambda at: tarred(at, ("assignment/\xff\xfe.json", b"{}"))),
+    "name_that_is_not_utf_8_in_a_folder": (ODD_CHARACTER,
+        lambda at: in_a_folder(at, with_a_name_that_is_not_utf_8)),
+    "name_of_95_emoji": ("has 385 bytes; the name of a file or of its folder may have 100",
+        lambda at: named(at, "\N{GRINNING FACE}" * 95 + ".json")),
+    "name_with_a_line_end": (ODD_CHARACTER, lambda at: named(at, "b.json 2\n{}assignment/c.json")),
+    "name_that_is_written_from_right_to_left": (ODD_CHARACTER,
+        lambda at: named(at, "\u202eb.json")),
     "module_that_is_a_folder_too": (BOTH, lambda at: named(at, "activations.py/y.json")),
-    "folder_with_the_name_of_a_missing_module": (
-        BOTH, lambda at: zipped(at, {"assignment/other.py": b"", f"{MODULE}/y.json": b"{}"})
-    ),
-    "data_file_that_is_a_folder_too": (
-        "assignment/x.json is both a file and a folder",
-        lambda at: named(at, "x.json", "x.json/y.json"),
-    ),
+    "folder_with_the_name_of_a_missing_module": (BOTH,
+        lambda at: zipped(at, {"assignment/other.py": b"", f"{MODULE}/y.json": b"{}"})),
+    "data_file_that_is_a_folder_too": ("assignment/x.json is both a file and a folder",
+        lambda at: named(at, "x.json", "x.json/y.json")),
     "name_with_two_slashes": (2, lambda at: named(at, "x.json", "/x.json")),
     "name_of_no_bytes": ("is damaged: an entry has no name", name_of_no_bytes),
-    "name_that_only_claims_to_be_utf_8": (
-        "is damaged: 'utf-8' codec can't decode byte 0xff",
-        lambda at: changed(named(at, "\xe9.json"), "\xe9".encode(), b"\xff\xff"),
-    ),
+    "name_that_only_claims_to_be_utf_8": ("is damaged: 'utf-8' codec can't decode byte 0xff",
+        lambda at: changed(named(at, "\xe9.json"), "\xe9".encode(), b"\xff\xff")),
     # Archives and folders.
     "zip_bomb": (TOO_MUCH, lambda at: zipped(at, {MODULE: b"#" * (10 * 2**20 + 1)})),
-    "tar_bomb": (
-        "unpacks to more than 256 MiB",
-        lambda at: tarred(at, *((f"{n}.bin", bytes(16 * 2**20)) for n in range(17))),
-    ),
-    "tar_with_a_header_of_a_mebibyte": (
-        "is longer than 1024 bytes",
-        lambda at: tarred(at, long_link(b"a" * 2**20), ("b", b"")),
-    ),
+    "tar_bomb": ("unpacks to more than 256 MiB",
+        lambda at: tarred(at, *((f"{n}.bin", bytes(16 * 2**20)) for n in range(17)))),
+    "tar_with_a_header_of_a_mebibyte": ("is longer than 1024 bytes",
+        lambda at: tarred(at, long_link(b"a" * 2**20), ("b", b""))),
     "pipe_instead_of_a_module": ("is not a plain file", lambda at: in_a_folder(at, os.mkfifo)),
-    "link_to_an_endless_device": (
-        "is not a plain file", lambda at: in_a_folder(at, lambda one: one.symlink_to("/dev/zero"))
-    ),
-    "sparse_module_of_a_tebibyte": (
-        TOO_MUCH, lambda at: in_a_folder(at, lambda one: sparse(one, 2**40))
-    ),
+    "link_to_an_endless_device": ("is not a plain file",
+        lambda at: in_a_folder(at, lambda one: one.symlink_to("/dev/zero"))),
+    "sparse_module_of_a_tebibyte": (TOO_MUCH,
+        lambda at: in_a_folder(at, lambda one: sparse(one, 2**40))),
 }  # fmt: skip
 
 # --- other readers --------------------------------------------------------------------------------
 
 
 def filled_in(path):
-    """Fill in a gradebook that Canvas exported."""
-    return canvas_table.canvas([], Policy(title="a"), exported=path.read_text())
+    return canvas_csv.canvas([], Policy(title="a"), exported=path.read_text())
 
 
 def opened(path):
-    """Open a gradebook for reading."""
     with database.to_read(path) as book:
         return len(book.execute("SELECT * FROM student").fetchall())
 
@@ -330,15 +285,15 @@ def asked(path):
 
 
 def equal_problem_names(path):
-    return tables.csv_table([], [path.read_text()] * 20_000)
+    return spreadsheet_csv.csv_table([], [path.read_text()] * 20_000)
 
 
 def policy(path):
-    return policies.load(path, needed=True)
+    return late_policy.load(path, needed=True)
 
 
 def attempt(path):
-    return submission_metadata.read(path).attempt
+    return gradescope_metadata.read(path).attempt
 
 
 def names_of(pattern):
@@ -352,99 +307,64 @@ LONG_FIELD = "is not valid CSV: field larger than field limit"
 # By name: the function that reads it, what is said, and the function that writes it.
 OTHERS = {
     # A class's folder.
-    "name_of_250_underscores": (
-        names_of("{any}_{any}_{any}_{any}_{id}x.zip"), "nothing to",
-        lambda at: put(at, f"{'_' * 250}.zip", "").parent,
-    ),
-    "export_of_a_million_values": (
-        intake.recognise, "it has more than 1,000,000 values",
-        lambda at: put(at, "submission_metadata.yml", "a: [" + "b," * 10**6 + "]").parent,
-    ),
-    "student_with_a_name_of_accents": (
-        intake.recognise, "1 handed in, ", lambda at: exported(at, "a" + ACCENTS * 10**6)
-    ),
-    "commit_with_a_message_of_64_mib": (
-        intake.recognise, TWO, lambda at: repository(at, WHO, b"a" * 2**26)
-    ),
-    "commit_with_a_header_of_a_mebibyte": (
-        intake.recognise, NOBODY,
-        lambda at: repository(at, "parent " + "0" * 40 + "\n" + "x" * 2**20 + WHO, b""),
-    ),
-    "commit_at_an_impossible_time": (
-        intake.recognise, NOBODY,
-        lambda at: repository(at, WHO.replace("1790000000", "9" * 12), b""),
-    ),
-    "commit_at_the_end_of_the_year_9999": (
-        intake.recognise, NOBODY,
-        lambda at: repository(at, WHO.replace("1790000000", "253402300799"), b""),
-    ),
-    "settings_that_include_an_endless_device": (
-        intake.recognise, NOBODY, settings_that_include_an_endless_device
-    ),
+    "name_of_250_underscores": (names_of("{any}_{any}_{any}_{any}_{id}x.zip"), "nothing to",
+        lambda at: put(at, f"{'_' * 250}.zip", "").parent),
+    "export_of_a_million_values": (intake.recognise, "has a, which is not in Gradescope's format",
+        lambda at: put(at, "submission_metadata.yml", "a: [" + "b," * 10**6 + "]").parent),
+    "student_with_a_name_of_accents": (intake.recognise, "1 handed in, ",
+        lambda at: exported(at, "a" + ACCENTS * 10**6)),
+    "commit_with_a_message_of_64_mib": (intake.recognise, TWO,
+        lambda at: repository(at, WHO, b"a" * 2**26)),
+    "commit_with_a_header_of_a_mebibyte": (intake.recognise, NOBODY,
+        lambda at: repository(at, "parent " + "0" * 40 + "\n" + "x" * 2**20 + WHO, b"")),
+    "commit_at_an_impossible_time": (intake.recognise, NOBODY,
+        lambda at: repository(at, WHO.replace("1790000000", "9" * 12), b"")),
+    "commit_at_the_end_of_the_year_9999": (intake.recognise, NOBODY,
+        lambda at: repository(at, WHO.replace("1790000000", "253402300799"), b"")),
+    "settings_that_include_an_endless_device": (intake.recognise, NOBODY,
+        settings_that_include_an_endless_device),
     "references_of_half_a_gibibyte": (intake.recognise, NOBODY, references_of_half_a_gibibyte),
     # Tables.
-    "roster_of_wide_and_many_rows": (
-        roster.read, MANY_CELLS,
-        lambda at: put(at, "a.csv", "id" + ",a" * 10_000 + "".join(f"\n{n}" for n in range(401))),
-    ),
-    "roster_with_a_long_cell": (
-        roster.read, "has more than 10,000 characters in one cell",
-        lambda at: put(at, "a.csv", "id,name\n1," + ACCENTS * 5_001),
-    ),
-    "roster_with_an_open_quote": (
-        roster.read, LONG_FIELD, lambda at: put(at, "a.csv", 'id,name\n1,"' + "a" * 2**20)
-    ),
-    "problem_names_that_are_equal": (
-        equal_problem_names, "id,name", lambda at: put(at, "a", "relu")
-    ),
-    "canvas_export_of_many_cells": (
-        filled_in, MANY_CELLS, lambda at: put(at, "a.csv", "Student,ID,\n" + "," * 4_000_001)
-    ),
-    "canvas_export_of_brackets": (
-        filled_in, "has no column for an assignment",
-        lambda at: put(at, "a.csv", "Student,ID," + " (1" * 3_000 + "\n"),
-    ),
-    "scores_with_a_long_cell": (
-        gradescope_scores.read, LONG_FIELD,
-        lambda at: put(at, "a.csv", "SID,Total Score\n" + "1" * 200_000),
-    ),
+    "roster_of_wide_and_many_rows": (roster.read, MANY_CELLS,
+        lambda at: put(at, "a.csv", "id" + ",a" * 10_000 + "".join(f"\n{n}" for n in range(401)))),
+    "roster_with_a_long_cell": (roster.read, "has more than 10,000 characters in one cell",
+        lambda at: put(at, "a.csv", "id,name\n1," + ACCENTS * 5_001)),
+    "roster_with_an_open_quote": (roster.read, LONG_FIELD,
+        lambda at: put(at, "a.csv", 'id,name\n1,"' + "a" * 2**20)),
+    "problem_names_that_are_equal": (equal_problem_names, "id,name",
+        lambda at: put(at, "a", "relu")),
+    "canvas_export_of_many_cells": (filled_in, MANY_CELLS,
+        lambda at: put(at, "a.csv", "Student,ID,\n" + "," * 4_000_001)),
+    "canvas_export_of_brackets": (filled_in, "has no column for an assignment",
+        lambda at: put(at, "a.csv", "Student,ID," + " (1" * 3_000 + "\n")),
+    "scores_with_a_long_cell": (gradescope_comparison.read, LONG_FIELD,
+        lambda at: put(at, "a.csv", "SID,Total Score\n" + "1" * 200_000)),
     "late_days_of_5000_digits": (
-        policies.late_days_in, "expected a student, an assignment and a whole number of days",
+        late_policy.late_days_in, "expected a student, an assignment and a whole number of days",
         lambda at: put(at, "a.csv", "student,assignment,days\na,b," + "9" * 5_000),
     ),
     # Files of JSON, TOML and SQLite.
-    "classroom_of_many_objects": (
-        classroom50.read, "is not a scores.json of Classroom 50",
-        lambda at: put(at, "a.json", "[" + "{}," * (5 * 2**20) + "{}]"),
-    ),
+    "classroom_of_many_objects": (classroom50_scores.read, "is not a scores.json of Classroom 50",
+        lambda at: put(at, "a.json", "[" + "{}," * (5 * 2**20) + "{}]")),
     "gradebook_of_zeros_and_a_byte": (
         opened, "expected a gradebook of `grader batch`, found another file",
         lambda at: put(at, "a.sqlite", b"SQLite format 3\0" + b"\xff" * 2**20),
     ),
     # Canvas.
-    "canvas_answer_of_8_mib_and_a_byte": (
-        asked, "an answer of Canvas is larger than 8 MiB",
-        lambda at: answers(at, " ", times=8 * 2**20 + 1),
-    ),
-    "canvas_list_of_large_pages": (
-        asked, "list is larger than 64 MiB",
-        lambda at: answers(at, "[" + " " * (8 * 2**20 - 2) + "]", next=True),
-    ),
-    "canvas_list_without_an_end": (
-        asked, "list has more than 50 pages", lambda at: answers(at, "[]", next=True, pages=50)
-    ),
-    "canvas_answer_of_many_levels": (
-        asked, "Canvas' answer is not as documented", lambda at: answers(at, "[" * 2**20)
-    ),
-    "canvas_answer_drop_by_drop": (
-        asked, "its answer took more than 0 seconds",
-        lambda at: answers(at, "[" + " " * 2**20, part=1, pause=0.01, seconds=0.2),
-    ),
+    "canvas_answer_of_8_mib_and_a_byte": (asked, "an answer of Canvas is larger than 8 MiB",
+        lambda at: answers(at, " ", times=8 * 2**20 + 1)),
+    "canvas_list_of_large_pages": (asked, "list is larger than 64 MiB",
+        lambda at: answers(at, "[" + " " * (8 * 2**20 - 2) + "]", next=True)),
+    "canvas_list_without_an_end": (asked, "list has more than 50 pages",
+        lambda at: answers(at, "[]", next=True, pages=50)),
+    "canvas_answer_of_many_levels": (asked, "Canvas' answer is not as documented",
+        lambda at: answers(at, "[" * 2**20)),
+    "canvas_answer_drop_by_drop": (asked, "its answer took more than 0 seconds",
+        lambda at: answers(at, "[" + " " * 2**20, part=1, pause=0.01, seconds=0.2)),
 }  # fmt: skip
 
 
 def folder_of(path):
-    """Recognise the folder that this file is in."""
     return intake.recognise(path.parent)
 
 
@@ -453,7 +373,7 @@ def folder_of(path):
 READ = {
     "export": (folder_of, "submission_metadata.yml", 64, "exceeded maximum nesting depth", "a: "),
     "roster": (roster.read, "a.csv", 16, "", ""),
-    "classroom": (classroom50.read, "a.json", 16, "is not JSON", ""),
+    "classroom": (classroom50_scores.read, "a.json", 16, "is not JSON", ""),
     "result": (json_report.read, "a.json", 32, "is not JSON", ""),
     "policy": (policy, "policy.toml", 1, "is not TOML", "a = "),
     "metadata": (attempt, "submission_metadata.json", 128, "1", '{"x":'),

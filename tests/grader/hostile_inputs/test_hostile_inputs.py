@@ -15,17 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from grader.analysis import drafts, entries
-from grader.base import files, limited
+from grader.analysis import mistake_drafts, open_task
+from grader.base import files, limited_reading
 from grader.base.errors import GraderFault, SubmissionRefused
-from grader.classroom import canvas_api, classroom50, database
-from grader.classroom.intake import folder_items, gradescope
-from grader.classroom.intake.clones import COMMIT_BYTES, MEMORY_BYTES, SECONDS
-from grader.course import policies
-from grader.gradescope import submission_metadata
+from grader.classroom import canvas_api, classroom50_scores, database
+from grader.classroom.intake import folder_items, gradescope_download
+from grader.classroom.intake.git_clones import COMMIT_BYTES, MEMORY_BYTES, SECONDS
+from grader.course import late_policy
+from grader.platforms import gradescope_metadata
 from grader.report import json_report
-from grader.similarity import normal_form, pairs, report
-from grader.submission import archives, notebooks, reader, submissions
+from grader.submission import archives, notebook_modules, reader, submissions
 from grader.submission.reader import SubmissionReader
 from kit import handing_in
 from tests.grader.classroom.a_class import LISTS, hand_in
@@ -60,28 +59,20 @@ def test_hostile_submissions_cost_their_neighbours_nothing(step, tmp_path, grade
     listed = course / "assignment" / "problems.toml"
     listed.write_text('files = ["*.json", "*/*.json"]\n' + listed.read_text())
     handed_in = tmp_path / "class"
+    handed_in.mkdir()
     for name, (_, write) in hostile.items():
-        (handed_in / name).mkdir(parents=True)
-        path = write(handed_in / name)
-        if path.is_file():
-            path.rename(handed_in / f"{name}{''.join(path.suffixes)}")
-        else:
-            path.rename(handed_in / f"{name}-folder")
-    for folder in handed_in.iterdir():
-        if folder.is_dir() and not folder.name.endswith("-folder"):
-            subprocess.run(["rm", "-r", folder], check=True)
+        (tmp_path / name).mkdir()
+        path = write(tmp_path / name)
+        ends = "".join(path.suffixes) if path.is_file() else "-folder"
+        path.rename(handed_in / f"{name}{ends}")
     for name in ("aaron", "zoe"):
         hand_in(handed_in, name, LISTS)
     book = tmp_path / "class.sqlite"
     done = grader("batch", handed_in, "--course", course, "--gradebook", book)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     with closing(sqlite3.connect(book)) as database:
-        found = dict(
-            database.execute(
-                "SELECT student, COALESCE(grade.score, refused) FROM attempt LEFT JOIN grade"
-                " ON grade.sources = attempt.sources"
-            )
-        )
+        columns = "SELECT student, COALESCE(grade.score, refused) FROM attempt LEFT JOIN grade"
+        found = dict(database.execute(f"{columns} ON grade.sources = attempt.sources"))
     assert (found.pop("aaron"), found.pop("zoe")) == (3.0, 3.0)
     for name, (expected, _) in hostile.items():
         said = found.pop(name if name in found else f"{name}-folder")
@@ -97,7 +88,7 @@ def test_a_reader_that_was_killed_reads_the_next_submission(tmp_path):
     hand_in(tmp_path, "ada", LISTS)
     with SubmissionReader() as one:
         assert one.read(tmp_path / "ada.zip").sources
-        one._idle[0].process.kill()
+        one._process.process.kill()
         with pytest.raises(GraderFault, match=r"ended the process that read it \(SIGKILL\)$"):
             one.read(tmp_path / "ada.zip")
         assert one.read(tmp_path / "ada.zip") == submissions.read(tmp_path / "ada.zip")
@@ -123,8 +114,8 @@ def test_how_a_server_ends_says_whose_fault_it_is(ends, wait, error, said, tmp_p
         "    return was(path, accepted, parts=parts)\n"
         "submissions.read = read\n"
     )
-    start = limited.START.replace("from {", f"exec({changed!r}); from {{", 1)
-    monkeypatch.setattr(limited, "START", start)
+    start = limited_reading.START.replace("from {", f"exec({changed!r}); from {{", 1)
+    monkeypatch.setattr(limited_reading, "START", start)
     monkeypatch.setattr(reader, "CPU_SECONDS", 1)
     monkeypatch.setattr(reader, "WAIT_SECONDS", wait)
     hand_in(tmp_path, "ada", LISTS)
@@ -164,7 +155,7 @@ def test_limits_of_the_reader_are_lowered_only(tmp_path):
 def test_the_reader_leaves_no_process():
     """Its end ends the server, also after an exception."""
     with suppress(KeyboardInterrupt), SubmissionReader() as one:
-        number = one._idle[0].process.pid
+        number = one._process.process.pid
         raise KeyboardInterrupt
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
@@ -172,13 +163,10 @@ def test_the_reader_leaves_no_process():
 
 def test_only_the_reader_reads_submissions():
     """No other part of the grader opens an archive or a notebook in its own process."""
-    calls = {
-        path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "grader").rglob("*.py")
-        if re.search(r"\bsubmissions\.read\(|\bmodules_in\(", path.read_text())
-    }
-    parts = ("reader", "submissions", "notebooks")
-    assert calls == {f"grader/submission/{name}.py" for name in parts}
+    call, folder = re.compile(r"\bsubmissions\.read\(|\bmodules_in\("), ROOT / "grader"
+    calls = {path for path in folder.rglob("*.py") if call.search(path.read_text())}
+    parts = ("reader", "submissions", "notebook_modules")
+    assert calls == {folder / "submission" / f"{name}.py" for name in parts}
 
 
 # --- the hash -------------------------------------------------------------------------------------
@@ -222,12 +210,14 @@ def test_two_submissions_in_one_row_of_a_gradebook_are_not_graded(tmp_path, grad
 # --- regular expressions --------------------------------------------------------------------------
 
 READERS = (
-    *("grader.submission.archives", "grader.submission.submissions", "grader.submission.notebooks"),
-    *("grader.classroom.intake.more.canvas", "grader.classroom.intake.folder_items"),
-    *("grader.classroom.intake.more.moodle", "grader.classroom.intake.plain"),
-    *("grader.classroom.intake.clones", "grader.classroom.canvas_api", "grader.classroom.roster"),
-    *("grader.classroom.classroom50", "grader.classroom.tables", "kit.handing_in", "kit.text"),
-    "grader.classroom.canvas_table",
+    *("grader.submission.archives", "grader.submission.submissions"),
+    *("grader.submission.notebook_modules", "grader.classroom.intake.folder_items"),
+    "grader.classroom.intake.removable.canvas_download",
+    "grader.classroom.intake.removable.moodle_download",
+    *("grader.classroom.intake.plain_folders", "grader.classroom.intake.git_clones"),
+    "grader.classroom.canvas_api",
+    *("grader.classroom.roster", "grader.classroom.classroom50_scores", "kit.handing_in"),
+    *("grader.classroom.spreadsheet_csv", "grader.classroom.canvas_csv", "kit.safe_text"),
 )
 MANY = 2**16
 USE = re.compile(r"\b([A-Z_]+)\.(match|fullmatch|search|sub|findall|finditer|split)\b")
@@ -300,7 +290,7 @@ LIMITS = {
         f"{archives.MAX_PATH_BYTES:,} bytes",
         f"{archives.MAX_UNPACKED_BYTES // MIB} MiB unpacked",
     ],
-    "a notebook": [f"{notebooks.MAX_NOTEBOOK_BYTES // MIB} MiB"],
+    "a notebook": [f"{notebook_modules.MAX_NOTEBOOK_BYTES // MIB} MiB"],
     "files to grade": [
         f"{handing_in.MAX_BYTES // MIB} MiB", f"{handing_in.MAX_FILES} files",
         f"{handing_in.MAX_NAME} bytes", f"{handing_in.MAX_FOLDERS} folders",
@@ -311,10 +301,11 @@ LIMITS = {
     ],
     "names in a class's folder": [f"{folder_items.MAX_NAME} characters"],
     "Gradescope's export and folders": [
-        f"{folder_items.MAX_METADATA_BYTES // MIB} MiB", f"{gradescope.MAX_NODES:,} values",
-        f"{gradescope.MAX_DEPTH} levels", f"{gradescope.MAX_SUBMITTERS:,} students",
+        f"{folder_items.MAX_METADATA_BYTES // MIB} MiB", f"{gradescope_download.SECONDS:.0f} s of",
+        f"{gradescope_download.MEMORY_BYTES // 2**30} GiB",
+        f"{gradescope_download.MAX_SUBMITTERS:,} students",
     ],
-    "a platform's submission_metadata.json": [f"{submission_metadata.MOST_BYTES // MIB} MiB"],
+    "a platform's submission_metadata.json": [f"{gradescope_metadata.MOST_BYTES // MIB} MiB"],
     "a roster, an export of Canvas or of scores, late days": [
         f"{files.MOST_OF_A_TABLE // MIB} MiB", f"{files.MOST_CELLS:,} cells",
         f"{files.MOST_IN_A_CELL:,} characters",
@@ -324,32 +315,20 @@ LIMITS = {
         f"{canvas_api.MOST_OF_A_LIST // MIB} MiB", f"{canvas_api.MOST_PAGES:,} pages",
         f"{canvas_api.SECONDS:.0f} s of silence",
     ],
-    "Classroom 50's scores.json": [f"{classroom50.MOST_BYTES // MIB} MiB"],
+    "Classroom 50's scores.json": [f"{classroom50_scores.MOST_BYTES // MIB} MiB"],
     "a result of `grade --json`": [f"{json_report.MOST_BYTES // MIB} MiB"],
-    "policy.toml": [f"{policies.MOST_BYTES // MIB} MiB"],
+    "policy.toml": [f"{late_policy.MOST_BYTES // MIB} MiB"],
     "a gradebook": [
         f"{database.MOST_BYTES // MIB} MiB", f"{database.MOST_IN_MEMORY // MIB:,} MiB"
     ],
     "sources in a gradebook": [f"{handing_in.MAX_BYTES // MIB} MiB"],
-    "`grader similar`, one file": [
-        f"{normal_form.MAX_SOURCE:,} characters", f"{limited.SECONDS:.0f} s of",
-        f"{limited.MEMORY_BYTES // 2**30} GiB", f"{pairs.MAX_FEATURES:,} different",
-    ],
-    "`grader similar`, one submission": [
-        f"{handing_in.MAX_BYTES // MIB} MiB", f"{handing_in.MAX_FILES} files",
-        f"{pairs.MAX_FEATURES_OF_ALL:,} expressions",
-    ],
-    "`grader similar`, one page": [
-        f"{report.MAX_PLACES} pairs", f"{report.MAX_LINES:,} lines",
-        f"{report.MAX_LINES_OF_PAGE:,} lines", f"{report.MAX_WIDTH} characters",
-    ],
     "`grader mistakes --draft`": [
-        f"{drafts.MAX_SOURCE:,} bytes", f"{drafts.MAX_PROGRAM:,} characters",
-        f"{limited.SECONDS:.0f} s of", f"{limited.MEMORY_BYTES // 2**30} GiB",
+        f"{mistake_drafts.MAX_SOURCE:,} bytes", f"{mistake_drafts.MAX_PROGRAM:,} characters",
+        f"{limited_reading.SECONDS:.0f} s of", f"{limited_reading.MEMORY_BYTES // 2**30} GiB",
     ],
     "an entry of the open task, on `grader page`": [
-        f"{entries.MOST_BYTES:,} bytes", f"{entries.MOST_NUMBERS} numbers",
-        f"{entries.LONGEST_WORD} characters",
+        f"{open_task.MOST_BYTES:,} bytes", f"{open_task.MOST_NUMBERS} numbers",
+        f"{open_task.LONGEST_WORD} characters",
     ],
 }  # fmt: skip
 
@@ -357,9 +336,8 @@ LIMITS = {
 def test_security_md_lists_every_reader_with_its_limits():
     """Each row has the numbers of the program, in the order in which they are listed here."""
     text = (ROOT / "SECURITY.md").read_text().partition("## What is read from strangers")[2]
-    rows = re.findall(
-        r"^\| ([^|]+) \| ([^|]+) \| [^|]+ \|$", text.partition("\n## ")[0], re.MULTILINE
-    )
+    text = text.partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| [^|]+ \|$", text, re.MULTILINE)
     found = {name: limits for name, limits in rows if name not in ("reader", "---")}
     assert found.keys() == LIMITS.keys()
     for name, numbers in LIMITS.items():

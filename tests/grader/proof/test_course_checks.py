@@ -2,24 +2,17 @@
 
 import os
 import re
-import shutil
 
 import pytest
 
 from grader.course import courses
 from grader.course.courses import sources_in
-from grader.grading.local_student import LocalBox
-from grader.proof import course_checks, public
-from grader.proof.kinds import Row
-from grader.proof.matrices import Matrix
+from grader.proof import course_checks, public_tests
+from grader.proof.result_matrix import Matrix
+from grader.proof.trial_kinds import Row
 from grader.publish import stub_files
 from tests.grader import small_courses
-
-
-@pytest.fixture
-def tiny(root, tmp_path):
-    """A copy of the example course."""
-    return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "tiny")
+from tests.grader.conftest import changed
 
 
 @pytest.fixture
@@ -30,128 +23,75 @@ def lists(tmp_path):
     return folder
 
 
-def written(path):
-    """Make an empty file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("")
-
-
-def changed(path, old, new):
-    """Replace a text in a file, once."""
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
-
-
 LISTED = "assignment/problems.toml"
 SOLVED = "solutions/reference/activations.py"
-# What the author does, and the sentence about it.
-NAMES = {
-    "a function of another name": (
-        lambda tiny: changed(tiny / LISTED, '["softmax"]', '["softmx"]'),
-        r"problems.toml:\d+: problem softmax: functions: expected names that .*activations.py "
-        r"defines \(relu, softmax\); got 'softmx'; did you mean softmax\?",
-    ),
-    "a module of another name": (
-        lambda tiny: changed(tiny / LISTED, 'module = "activations"', 'module = "activation"'),
-        r"problems.toml:\d+: problem relu: expected its reference solution: "
-        r".*reference/activation.py cannot be read: No such file or directory",
-    ),
-    "a problem without hidden tests": (
-        lambda tiny: (tiny / "tests/hidden/relu/test_hidden.py").unlink(),
-        r"problem relu: expected its hidden tests in .*relu/test_hidden.py; there is",
-    ),
-    "a problem without public tests": (
-        lambda tiny: (tiny / "tests/public/test_relu.py").unlink(),
-        r"problems.toml:\d+: problem relu: expected its public tests in .*test_relu.py; there is",
-    ),
-    "a forbidden name that does not exist": (
-        lambda tiny: changed(tiny / LISTED, '"torch.relu"', '"torch.rellu"'),
-        r"problem relu: forbidden: expected the name of a .* or operator; there is no torch.rellu",
-    ),
-    "a forbidden name without its module": (
-        lambda tiny: changed(tiny / LISTED, '"torch.relu"', '"relu"'),
-        r"problem relu: forbidden: .*; there is no relu; did you mean torch.relu\?",
-    ),
-    "a forbidden name by an alias": (
-        lambda tiny: changed(tiny / LISTED, '"torch.relu"', '"np.convolve"'),
-        r"problem relu: forbidden: .* no np.convolve; did you mean numpy.convolve\?",
-    ),
-    "a forbidden builtin that is misspelt": (
-        lambda tiny: changed(tiny / LISTED, '"torch.relu"', '"sorteD"'),
-        r"problem relu: forbidden: .*; there is no sorteD; did you mean sorted\?",
-    ),
-    "no solutions": (
-        lambda tiny: shutil.rmtree(tiny / "solutions"),
-        r"problem relu: expected its reference solution: .*activations.py cannot be read",
-    ),
-    "a reference that is not Python": (
-        lambda tiny: changed(tiny / SOLVED, "def relu(", "def relu(("),
-        r"problem relu: expected its reference solution: .*.py:\d+: this is not Python: ",
-    ),
-    "a hidden test that is not Python": (
-        lambda tiny: changed(tiny / "tests/hidden/relu/test_hidden.py", "def test_", "def (test_"),
-        r"hidden/relu/test_hidden.py:\d+: this is not Python: ",
-    ),
-    "a probe that is not Python": (
-        lambda tiny: (tiny / "tests/probes/one.py").write_bytes(b"x = 1\n\0"),
-        r"probes/one.py.*: this is not Python: ",
-    ),
-    "a test that is not text": (
-        lambda tiny: (tiny / "tests/hidden/relu/test_hidden.py").write_bytes(b"\xff\xfe"),
-        r"hidden/relu/test_hidden.py is not UTF-8 text",
-    ),
-    "a mark of no problem": (
-        lambda tiny: changed(tiny / SOLVED, "SOLUTION(relu)", "SOLUTION(rellu)"),
-        r"activations.py, line \d+: a solution is marked as rellu, which is not a problem; did you "
-        r"mean relu\?",
-    ),
-    "a misspelt mark": (
-        lambda tiny: changed(tiny / SOLVED, "# END SOLUTION", "# END OF SOLUTION"),
-        r"activations.py, line \d+: a region begins before the region of relu, which begins in "
-        r"line \d+, has its END SOLUTION",
-    ),
-    "a region without an end": (
-        lambda tiny: (tiny / SOLVED).write_text(
-            "END".join((tiny / SOLVED).read_text().split("END")[:-1]).rstrip("# ")
-        ),
-        r"activations.py, line \d+: the region of softmax has no END SOLUTION",
-    ),
-    "stubs of an earlier reference": (
-        lambda tiny: changed(tiny / SOLVED, '"""', '"""New. '),
-        r"assignment/activations.py differs from its reference: run `grader stubs`",
-    ),
-    "mistakes of no problem": (
-        lambda tiny: written(tiny / "tests/hidden/softmx/wrong.edits"),
-        r"hidden/softmx: problems.toml lists no problem 'softmx'; did you mean softmax\?",
-    ),
-    "tests where earlier versions had them": (
-        lambda tiny: written(tiny / "tests/hidden/test_softmax.py"),
-        r"hidden/test_softmax.py: expected test_hidden.py, .* in a folder named like its problem",
-    ),
-    "tests of no problem": (
-        lambda tiny: written(tiny / "tests/hidden/gelu/test_hidden.py"),
-        r"hidden/gelu: problems.toml lists no problem 'gelu'",
-    ),
-    "variants of no problem": (
-        lambda tiny: written(tiny / "tests/hidden/Softmax/right.py"),
-        r"hidden/Softmax: problems.toml lists no problem 'Softmax'; did you mean softmax\?",
-    ),
-    "a requirement that cannot be declined": (
-        lambda tiny: changed(
-            tiny / LISTED, "points = 1", 'points = 1\ndeclined = {"wrong absolute" = "so"}'
-        ),
-        r"problem relu: declined: expected one of junk, .*, and the name of a trial; got 'wrong",
-    ),
-}
+HIDDEN = "tests/hidden/relu/test_hidden.py"
+# What the author changes: a file, a text in it and the new text; and the sentence about it.
+CHANGED = [
+    (LISTED, '["softmax"]', '["softmx"]',
+     r"problems.toml:\d+: problem softmax: functions: expected names that .*activations.py "
+     r"defines \(relu, softmax\); got 'softmx'; did you mean softmax\?"),
+    (LISTED, 'module = "activations"', 'module = "activation"',
+     r"problems.toml:\d+: problem relu: expected its reference solution: "
+     r".*reference/activation.py cannot be read: No such file or directory"),
+    (LISTED, '"torch.relu"', '"torch.rellu"',
+     r"problem relu: forbidden: expected the name of a .* or operator; there is no torch.rellu"),
+    (LISTED, '"torch.relu"', '"relu"', r"forbidden: .*there is no relu; did you mean torch.relu\?"),
+    (LISTED, '"torch.relu"', '"np.convolve"', r"no np.convolve; did you mean numpy.convolve\?"),
+    (LISTED, '"torch.relu"', '"sorteD"', r"there is no sorteD; did you mean sorted\?"),
+    (LISTED, "points = 1", 'points = 1\ndeclined = {"wrong absolute" = "so"}',
+     r"problem relu: declined: expected one of junk, .*, and the name of a trial; got 'wrong"),
+    (SOLVED, "def relu(", "def relu((",
+     r"problem relu: expected its reference solution: .*.py:\d+: this is not Python: "),
+    (SOLVED, "SOLUTION(relu)", "SOLUTION(rellu)",
+     r"activations.py, line \d+: a solution is marked as rellu, .*; did you mean relu\?"),
+    (SOLVED, "# END SOLUTION", "# END OF SOLUTION",
+     r"activations.py, line \d+: a region begins before the region of relu, which begins in "
+     r"line \d+, has its END SOLUTION"),
+    (SOLVED, "keepdim=True)\n    # END SOLUTION", "keepdim=True)",
+     r"activations.py, line \d+: the region of softmax has no END SOLUTION"),
+    (SOLVED, '"""', '"""New. ',
+     r"assignment/activations.py differs from its reference: run `grader stubs`"),
+    (HIDDEN, "def test_", "def (test_", r"hidden/relu/test_hidden.py:\d+: this is not Python: "),
+]  # fmt: skip
+# A file that the author writes, or removes; and the sentence about it.
+WRITTEN = [
+    (HIDDEN, None, r"problem relu: expected its hidden tests in .*relu/test_hidden.py; there is"),
+    (HIDDEN, b"\xff\xfe", r"hidden/relu/test_hidden.py is not UTF-8 text"),
+    ("tests/public/test_relu.py", None,
+     r"problems.toml:\d+: problem relu: expected its public tests in .*test_relu.py; there is"),
+    (SOLVED, None, r"relu: expected its reference solution: .*activations.py cannot be read"),
+    ("tests/probes/one.py", b"x = 1\n\0", r"probes/one.py.*: this is not Python: "),
+    ("tests/hidden/softmx/wrong.edits", b"",
+     r"hidden/softmx: problems.toml lists no problem 'softmx'; did you mean softmax\?"),
+    ("tests/hidden/test_softmax.py", b"",
+     r"hidden/test_softmax.py: expected test_hidden.py, .* in a folder named like its problem"),
+    ("tests/hidden/gelu/test_hidden.py", b"", r"gelu: problems.toml lists no problem 'gelu'"),
+    ("tests/hidden/Softmax/right.py", b"",
+     r"hidden/Softmax: problems.toml lists no problem 'Softmax'; did you mean softmax\?"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("mistake", NAMES)
-def test_a_name_that_fits_nothing_is_one_sentence(tiny, mistake):
-    make, said = NAMES[mistake]
-    make(tiny)
-    found = list(course_checks.wrong_names(courses.load(tiny)))
+def is_told(said, folder):
+    found = list(course_checks.wrong_names(courses.load(folder)))
     assert [sentence for sentence in found if re.search(said, sentence)], found
+
+
+@pytest.mark.parametrize(("file", "old", "new", "said"), CHANGED)
+def test_a_name_that_fits_nothing_is_one_sentence(tiny, file, old, new, said):
+    changed(tiny / file, old, new)
+    is_told(said, tiny)
+
+
+@pytest.mark.parametrize(("file", "content", "said"), WRITTEN)
+def test_a_file_that_is_missing_or_fits_nothing_is_one_sentence(tiny, file, content, said):
+    path = tiny / file
+    if content is None:
+        path.unlink()
+    else:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+    is_told(said, tiny)
 
 
 def test_the_example_has_no_such_mistake(tiny):
@@ -166,17 +106,11 @@ def test_points_depend_on_what_hurts(tiny, classes, share):
     """Tests of the two dearest classes carry 60 %, unless the course declines that."""
     course = courses.load(tiny)
     assert list(course_checks.light_harm(course, course.problems)) == []
-    test = tiny / "tests/hidden/relu/test_hidden.py"
-    test.write_text(
-        "".join(
-            f"@pytest.mark.harm({c!r})\ndef test_{i}(): ..." + "\n" for i, c in enumerate(classes)
-        )
-    )
+    tests = [f"@pytest.mark.harm({c!r})\ndef test_{i}(): ...\n" for i, c in enumerate(classes)]
+    (tiny / HIDDEN).write_text("".join(tests))
     (said,) = course_checks.light_harm(course, course.problems)
-    assert said == (
-        "relu: tests marked harm('trains worse' or 'wrong number') have "
-        f"{share} % of its points, expected 60"
-    )
+    dearest = "harm('trains worse' or 'wrong number')"
+    assert said == f"relu: tests marked {dearest} have {share} % of its points, expected 60"
     changed(tiny / LISTED, "points = 1", 'points = 1\ndeclined = {"harm" = "one formula"}')
     course = courses.load(tiny)
     assert list(course_checks.light_harm(course, course.problems)) == []
@@ -194,11 +128,7 @@ def test_a_name_of_a_package_that_is_not_there_is_forbidden_at_any_rate(tiny):
     [
         ("def test_", "def test_one():\n    pass\n\n\ndef test_", r"test_one passes with stubs"),
         (".relu(", ".rellu(", r"test_the_worked_example with the reference: "),
-        (
-            "from kit",
-            "from nowhere",
-            r"stubs: they do not run: ModuleNotFoundError: .*nowhere",
-        ),
+        ("from kit", "from nowhere", r"stubs: they do not run: ModuleNotFoundError: .*nowhere"),
     ],
 )
 def test_public_tests_are_tried_on_the_reference_and_on_stubs(lists, old, new, said):
@@ -236,19 +166,14 @@ def test_a_stub_of_the_same_size_and_second_is_not_taken_for_the_reference(lists
 def test_both_bundles_are_built_and_grade_the_reference(lists):
     """A file that the tests need and the zip lacks is noticed, and so is a secret line."""
     course = courses.load(lists)
-    assert [
-        *course_checks.public_tests(course, course.problems),
-        *course_checks.gradescope(course),
-    ] == []
+    assert list(course_checks.public_tests(course, course.problems)) == []
+    assert list(course_checks.gradescope(course)) == []
     secret = next(line for line in (lists / SOLVED).read_text().splitlines() if "math.exp" in line)
     (lists / "handout" / "leak.md").write_text(secret)
     (found,) = course_checks.public_tests(course, course.problems)
     assert "did not run, because of `grader release student`: 1 secret line would" in found
-    changed(
-        lists / "tests/hidden/relu/test_hidden.py",
-        "import pytest\n",
-        "import pathlib\n\nimport pytest\n\nassert pathlib.Path('handout/leak.txt').is_file()\n",
-    )
+    needs = "import pathlib\n\nassert pathlib.Path('handout/leak.txt').is_file()\n\nimport pytest\n"
+    changed(lists / HIDDEN, "import pytest\n", needs)
     (found,) = course_checks.gradescope(course)
     assert found.startswith("release gradescope: its autograder gives the reference None of 3")
 
@@ -262,8 +187,7 @@ def test_a_requirement_can_be_declined_with_a_reason(grader, lists):
         done = grader("validate", *options, warm=False)
         return [line for line in done.stderr.splitlines() if not line.startswith("validating:")]
 
-    hidden = lists / "tests/hidden/relu/test_hidden.py"
-    changed(hidden, "[rng.gauss(0, 1) for _ in range(9)]", "[1.0, 2.5]")
+    changed(lists / HIDDEN, "[rng.gauss(0, 1) for _ in range(9)]", "[1.0, 2.5]")
     changed(lists / "tests/hidden/relu/wrong.edits", "abs(n)", "-n")
     reason = '"words" = "the test is about positive numbers"'
     changed(lists / LISTED, "points = 1", f"points = 1\ndeclined = {{{reason}}}")
@@ -280,13 +204,12 @@ def test_a_weekly_exercise_needs_no_mistakes_and_no_reasons(grader, lists):
     """A light run tries what costs the author nothing, and finds a test that proves nothing."""
     for path in lists.glob("tests/hidden/*/wrong.edits"):
         path.unlink()
-    hidden = lists / "tests/hidden/softmax/test_hidden.py"
-    hidden.write_text(hidden.read_text().replace("# Stays:", "#"))
+    changed(lists / "tests/hidden/softmax/test_hidden.py", "# Stays:", "#")
     done = grader("validate", "--course", lists, "--light", "--jobs", 1)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the zip for Gradescope: as required" in done.stdout
     assert re.search(r"\d+ mutants, \d+ noticed", done.stdout)
-    changed(lists / "tests/hidden/relu/test_hidden.py", "for _ in range(9)]", "for _ in range(0)]")
+    changed(lists / HIDDEN, "for _ in range(9)]", "for _ in range(0)]")
     done = grader("validate", "--course", lists, "--light", "--only", "relu", "--jobs", 1)
     assert done.returncode == 1
     assert "relu · junk an empty list" in done.stderr
@@ -299,14 +222,6 @@ def test_a_weekly_exercise_needs_no_mistakes_and_no_reasons(grader, lists):
 def course(tmp_path):
     """A course without torch, with one public test per problem."""
     return courses.load(small_courses.plain_python(tmp_path / "course"))
-
-
-@pytest.fixture
-def box():
-    """The place in which solutions are run."""
-    made = LocalBox()
-    yield made
-    made.close()
 
 
 def edited(course, old, new):
@@ -322,7 +237,7 @@ def test_the_first_public_test_that_a_solution_fails_is_named(course, box):
     problem = course.problem("count_words")
 
     def told(old, new):
-        return public.first_failure(course, problem, box, edited(course, old, new))
+        return public_tests.first_failure(course, problem, box, edited(course, old, new))
 
     assert told("lower", "lower") == ""
     assert told("+ 1", "+ 2").startswith("test_the_example: count_words · count_words: wrong ")
@@ -334,59 +249,57 @@ def test_a_problem_without_public_tests_tells_nothing(course, box):
     problem = course.problem("count_words")
     (course.tests / "public" / "test_count_words.py").unlink()
     wrong = edited(course, ".lower()", "")
-    assert public.first_failure(course, problem, box, wrong) == ""
+    assert public_tests.first_failure(course, problem, box, wrong) == ""
 
 
 def test_an_unreadable_public_test_is_no_success(course, box):
     problem = course.problem("count_words")
     (course.tests / "public" / "test_count_words.py").write_text("import no_such_module\n")
-    told = public.first_failure(course, problem, box, sources_in(course.reference))
+    told = public_tests.first_failure(course, problem, box, sources_in(course.reference))
     assert told.startswith("test_count_words.py: ")
+
+
+RAISES = "Raises:\n        ValueError: no words."
+REFUSES = """
+from kit import expect
+
+def test_it(student):
+    with expect.raises({error}, of="{of}", when="there are no words"):
+        {does}
+"""
 
 
 @pytest.mark.parametrize(
     ("docstring", "error", "is_promised"),
     [
-        ("Raises:\n        ValueError: no words.", "ValueError", True),
-        ("Raises:\n        ValueError: no words.", "(ValueError, KeyError)", True),
-        ("Raises:\n        ValueError: no words.", "Exception", True),
-        ("Raises:\n        ValueError: no words.", "KeyError", False),
+        *((RAISES, error, True) for error in ("ValueError", "(ValueError, KeyError)", "Exception")),
+        (RAISES, "KeyError", False),
         ("Nothing is said.", "Exception", False),
         ("Nothing is said.", "ZeroDivisionError", False),
     ],
 )
 def test_a_public_test_expects_only_what_the_stub_names(course, docstring, error, is_promised):
     """An exception that no docstring names surprises whoever wrote the function from it."""
-    path = course.reference / "words.py"
-    path.write_text(
-        path.read_text().replace("have a mean of 2.", f"have a mean of 2.\n\n    {docstring}")
-    )
+    changed(course.reference / "words.py", "mean of 2.", f"mean of 2.\n\n    {docstring}")
     test = course.tests / "public" / "test_mean_length.py"
-    test.write_text(
-        "from kit import expect\n\n\ndef test_no_words(student):\n"
-        f"    with expect.raises({error}, of='mean_length', when='there are no words'):\n"
-        "        student.words.mean_length([])\n"
-    )
-    found = list(public.unpromised(course, course.problems))
+    does = "student.words.mean_length([])"
+    test.write_text(REFUSES.format(error=error, of="mean_length", does=does))
+    found = list(public_tests.unpromised(course, course.problems))
     assert [text.partition(": it ")[0] for text in found] == [f"{test}:5"] * (not is_promised)
 
 
 def test_a_block_that_raises_its_own_exception_refuses_nothing(course):
     """That an exception comes through is no promise to raise it."""
     test = course.tests / "public" / "test_count_words.py"
-    test.write_text(
-        "from kit import expect\n\n\ndef test_it(student):\n"
-        "    with expect.raises(OSError, of='count_words', when='it is raised inside'):\n"
-        "        raise OSError\n"
-    )
-    assert list(public.unpromised(course, course.problems)) == []
+    test.write_text(REFUSES.format(error="OSError", of="count_words", does="raise OSError"))
+    assert list(public_tests.unpromised(course, course.problems)) == []
 
 
 def test_the_exceptions_of_a_class_are_those_of_its_methods():
     source = "class A:\n    def f(self):\n        'Raises:\\n    ValueError, OddException: no.'\n"
     named = {"ValueError", "OddException"}
-    assert public.raised_by(source, "A") == public.raised_by(source, "A.f") == named
-    assert public.raised_by(source, "B") == set()
+    assert public_tests.raised_by(source, "A") == public_tests.raised_by(source, "A.f") == named
+    assert public_tests.raised_by(source, "B") == set()
 
 
 def row(name, told, price):
@@ -415,8 +328,5 @@ def test_no_solution_changes_the_tests_of_the_next_one(course, box):
         "    expect.number(student.words.mean_length(WORDS), 2, of='mean_length', tolerance=0)\n"
     )
     wrong = edited(course, "sum(map(len, words)) / len(words)", "len(words.pop())")
-    told = [
-        public.first_failure(course, problem, box, sources)
-        for sources in (wrong, sources_in(course.reference))
-    ]
-    assert [bool(text) for text in told] == [True, False]
+    assert public_tests.first_failure(course, problem, box, wrong)
+    assert not public_tests.first_failure(course, problem, box, sources_in(course.reference))

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from grader.base.errors import CourseFault
 from grader.course import courses
-from grader.proof import matrices, matrix_report, mutants
-from grader.proof.kinds import Row
-from grader.proof.matrices import OF_GRADESCOPE, HiddenTest, Matrix
+from grader.proof import matrix_report, mutants, result_matrix
+from grader.proof.result_matrix import OF_GRADESCOPE, HiddenTest, Matrix
+from grader.proof.trial_kinds import Row
 from tests.grader.sampling import every
 
 pytestmark = pytest.mark.slow
@@ -50,7 +50,6 @@ def g(x):
 
 
 def names(source=SOURCE, problem="linear"):
-    """The names of a problem's mutants."""
     return [mutant.name for mutant in mutants.of(source, problem)]
 
 
@@ -114,9 +113,9 @@ def test_every_solution_has_mutants_that_are_python(problem):
 # --- the matrix
 
 
-def row(kind, name, failed, complaint=""):
-    """One row of problem p."""
-    return Row("p", kind, name, 0, 1.0, 2.0, failed, complaint)
+def row(kind, name, failed, complaint="", share=0.0, *, problem="p", seed=0, points=2.0, **more):
+    """One row of a problem; a wrong solution loses this share of its points."""
+    return Row(problem, kind, name, seed, 1.0, points, failed, complaint, share, **more)
 
 
 def hidden(**stays):
@@ -127,9 +126,8 @@ def hidden(**stays):
 def test_an_idle_test_is_a_complaint():
     """No wrong solution fails it, or other tests make it redundant and nothing says why."""
     rows = [row("wrong", "w1", ["test_a"]), row("wrong", "w2", ["test_a", "test_b", "test_c"])]
-    matrix = Matrix(
-        rows, {"p": hidden(test_a="", test_b="", test_c="for the message", test_d="a reason")}
-    )
+    tests = hidden(test_a="", test_b="", test_c="for the message", test_d="a reason")
+    matrix = Matrix(rows, {"p": tests})
     assert matrix.alone("p") == {"test_a": ["w1"], "test_b": [], "test_c": [], "test_d": []}
     assert matrix.complaints() == [
         "p · test_b: other tests catch everything that it catches; say why it stays, "
@@ -147,7 +145,7 @@ def test_reasons_are_read_from_the_line_above_a_test(tmp_path):
         "# A comment.\n@pytest.mark.harm('rare')\ndef test_b():\n    pass\n\n\n"
         "def helper():\n    pass\n\n\ndef test_c():\n    # Stays: inside\n    pass\n"
     )
-    assert matrices.tests_in(file) == {
+    assert result_matrix.tests_in(file) == {
         "test_a": HiddenTest("it tells more than others."),
         "test_b": HiddenTest("", "rare"),
         "test_c": HiddenTest(),
@@ -158,18 +156,16 @@ def test_imported_tests_are_tests_of_the_file(tmp_path):
     """With the reason where it is defined; helpers and that module's other tests do not count."""
     folder = tmp_path / "tests/hidden/p"
     folder.mkdir(parents=True)
-    source = (
-        "# Stays: it is short.\ndef test_a():\n    pass\n\ndef test_b():\n    pass\n\n"
-        "def helper():\n    pass\n"
-    )
-    (folder / "test_hidden.py").write_text(source + "\ndef test_c():\n    pass\n")
+    source = "# Stays: it is short.\n"
+    source += "\n".join(f"def {n}():\n    pass\n" for n in ("test_a", "test_b", "helper", "test_c"))
+    (folder / "test_hidden.py").write_text(source)
     file = folder / "test_cuda.py"
     file.write_text(
         "import torch\nfrom kit import expect\n"
         "from tests.hidden.p.test_hidden import helper, test_a, test_b\n\n"
         "def test_d():\n    pass\n"
     )
-    assert matrices.tests_in(file) == {
+    assert result_matrix.tests_in(file) == {
         "test_a": HiddenTest("it is short."),
         "test_b": HiddenTest(),
         "test_d": HiddenTest(),
@@ -206,34 +202,27 @@ def test_the_matrix_is_written_for_programs_and_for_readers():
     assert json.loads(matrix_report.as_json(matrix))["complaints"] == ["p · mutant m2: unseen"]
 
 
-def priced(name, share, reason=""):
-    """A wrong solution of problem p that loses this share of its points."""
-    return Row("p", "wrong", name, 0, 1.0, 2.0, ["test_a"], "", share, reason)
-
-
 def test_a_dear_mistake_says_why():
-    matrix = Matrix(
-        [priced("cheap", 0.33), priced("dear", 0.5), priced("whole", 1.0, "all of it follows")],
-        {"p": hidden(test_a="")},
-    )
+    prices = {"cheap": (0.33, ""), "dear": (0.5, ""), "whole": (1.0, "all of it follows")}
+    rows = [
+        row("wrong", name, ["test_a"], share=share, reason=reason)
+        for name, (share, reason) in prices.items()
+    ]
+    matrix = Matrix(rows, {"p": hidden(test_a="")})
     assert matrix.complaints() == [
         "p · wrong dear: it costs 50 %; say in its entry why it is more than a slip (price: …), "
         "or make it cost less"
     ]
-    assert "p · wrong whole costs 100 %: all of it follows" in matrix_report.summary(matrix).split(
-        "\n"
-    )
-    assert "cheap" not in matrix_report.summary(matrix)
+    summary = matrix_report.summary(matrix)
+    assert "p · wrong whole costs 100 %: all of it follows" in summary.split("\n")
+    assert "cheap" not in summary
 
 
 def by_harm(**prices):
     """A matrix with a test of each class, and a mistake that each test alone catches."""
     names = {"worse": "trains worse", "number": "wrong number", "crash": "crash", "rare": "rare"}
     tests = {f"test_{name}": HiddenTest("", harm, 1) for name, harm in names.items()}
-    rows = [
-        Row("p", "wrong", name, 0, 1.0, 2.0, [f"test_{name}"], "", 0.1, price=price)
-        for name, price in prices.items()
-    ]
+    rows = [row("wrong", n, [f"test_{n}"], share=0.1, price=price) for n, price in prices.items()]
     return Matrix(rows, {"p": tests})
 
 
@@ -259,7 +248,7 @@ def test_what_hurts_less_costs_no_more(prices, complaints):
 def test_prices_are_listed_by_harm():
     """The class of a mistake is the worst one among the tests that it fails."""
     matrix = by_harm(worse=0.4, rare=0.2)
-    matrix.rows.append(Row("p", "wrong", "both", 0, 1.0, 2.0, ["test_rare", "test_crash"], ""))
+    matrix.rows.append(row("wrong", "both", ["test_rare", "test_crash"]))
     assert matrix_report.prices(matrix) == (
         "p · trains worse, 1.00 points\n  tests: test_worse 1.00\n  mistakes: worse 0.40\n"
         "p · wrong number, 1.00 points\n  tests: test_number 1.00\n"
@@ -270,13 +259,8 @@ def test_prices_are_listed_by_harm():
 
 def test_mistakes_that_prove_nothing_are_named():
     """Without them, each test is still failed, and alone if it was."""
-    rows = [
-        row("wrong", "first", ["test_a"]),
-        row("wrong", "second", ["test_a"]),
-        row("wrong", "both", ["test_a", "test_b"]),
-        row("wrong", "alone", ["test_b"]),
-        row("wrong", "not_tried", []),
-    ]
+    failed = {"first": "a", "second": "a", "both": "ab", "alone": "b", "not_tried": ""}
+    rows = [row("wrong", name, [f"test_{t}" for t in tests]) for name, tests in failed.items()]
     matrix = Matrix(rows, {"p": hidden(test_a="", test_b="")})
     assert matrix.needless("p") == ["second", "both"]
     assert matrix_report.needless(matrix) == (
@@ -288,7 +272,7 @@ def test_mistakes_that_prove_nothing_are_named():
 def test_a_light_run_asks_for_no_mistakes_and_no_reasons():
     """A problem's mutants must be noticed, most of them; everything else must be as ever."""
     rows = [row("mutant", f"m{n}", ["test_a"] * (n > 1)) for n in range(6)]
-    wrong = Row("p", "wrong", "w", 0, 1.0, 2.0, ["test_a"], "", 0.9)
+    wrong = row("wrong", "w", ["test_a"], share=0.9)
     matrix = Matrix([wrong, *rows], {"p": hidden(test_a="", test_b="")}, is_light=True)
     assert matrix.complaints() == []
     assert matrix_report.survivors(matrix) == "p: no test notices m0\np: no test notices m1\n"
@@ -302,9 +286,9 @@ def test_a_light_run_asks_for_no_mistakes_and_no_reasons():
 def test_tests_that_fail_the_reference_are_the_only_complaint_of_their_problem():
     """What follows from them is not told; the zip for Gradescope is a consequence, too."""
     rows = [
-        Row("p", "junk", "0", 0, 0.0, 1.0, [], "p · junk 0: it breaks"),
-        Row("q", "junk", "0", 0, 0.0, 1.0, [], "q · junk 0: passes"),
-        Row("p", "reference", "reference", 0, 0.0, 1.0, ["t"], "p · reference: it breaks"),
+        row("junk", "0", [], "p · junk 0: it breaks"),
+        row("junk", "0", [], "q · junk 0: passes", problem="q"),
+        row("reference", "reference", ["t"], "p · reference: it breaks"),
     ]
     zipped = f"{OF_GRADESCOPE}0 of 2 points"
     matrix = Matrix(rows, wrong=[zipped, "another"])
@@ -317,10 +301,8 @@ def test_tests_that_fail_the_reference_are_the_only_complaint_of_their_problem()
 
 def test_checks_of_arguments_cost_little_in_all():
     """Such tests are worth at most 3 % of the course; a problem may decline that."""
-    rows = [
-        Row("p", "unchecked", "no checks", 0, 0.0, 31.0, [], "", 0.05),
-        Row("q", "unchecked", "no checks", 0, 0.0, 30.0, [], "", 0.05),
-    ]
+    costs = {"share": 0.05, "points": 30.5}
+    rows = [row("unchecked", "no checks", [], problem=problem, **costs) for problem in "pq"]
     complaint = "argument checks cost 3.05 points, more than 3"
     assert Matrix(rows, points=100).complaints() == [complaint]
     assert Matrix(rows[:1], points=100).complaints() == []
@@ -330,29 +312,21 @@ def test_checks_of_arguments_cost_little_in_all():
 
 def test_memory_that_nobody_wrote_fails_alike_with_every_seed():
     """Uninitialized memory fails the same tests with every seed; points never depend on chance."""
-    rows = [
-        Row("p", "unwritten", "torch.empty", seed, 0.0, 2.0, failed, "")
-        for seed, failed in enumerate([["test_a"], ["test_b"]])
-    ]
-    assert Matrix(rows).complaints() == [
-        "p · torch.empty: it fails different tests with different seeds"
-    ]
+    rows = [row("unwritten", "torch.empty", [f"test_{n}"], seed=n) for n in range(2)]
+    said = "p · torch.empty: it fails different tests with different seeds"
+    assert Matrix(rows).complaints() == [said]
     assert Matrix(rows[:1]).complaints() == []
 
 
 def test_seeds_with_the_same_outcome_share_a_row():
-    rows = [
-        Row("p", "variant", "v", seed, 2.0, 2.0, [], "")
-        if seed != 3
-        else Row("p", "variant", "v", seed, 1.0, 2.0, ["test_a"], "it loses a point")
-        for seed in range(20)
-    ]
+    rows = [row("variant", "v", [], seed=seed) for seed in range(20)]
+    rows[3] = row("variant", "v", ["test_a"], "it loses a point", seed=3)
     console = Console(width=100, file=io.StringIO(), color_system=None)
     with console.capture() as shown:
         console.print(matrix_report.table(Matrix([row("reference", "reference", []), *rows])))
     assert [line.split() for line in shown.get().splitlines()[1:]] == [
         ["p", "✓", "reference", "1.00/2"],
-        ["p", "✓", "variant", "v", "(19", "seeds)", "2.00/2"],
+        ["p", "✓", "variant", "v", "(19", "seeds)", "1.00/2"],
         ["p", "✗", "variant", "v", "1.00/2", "test_a"],
     ]
 

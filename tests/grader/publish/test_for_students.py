@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grader.course import courses
-from grader.publish import bundles
+from grader.publish import student_bundle
 
 ROOT = Path(__file__).resolve().parents[3]
 COURSES = (".", "examples/tiny_course", "examples/kernels")
@@ -46,7 +46,7 @@ def for_the_staff(line, files):
 @pytest.fixture(scope="module", params=COURSES)
 def files(request):
     """The bundle of a course, without the built handout, whose pages are the Markdown."""
-    return bundles.student(courses.load(ROOT / request.param), None)
+    return student_bundle.student(courses.load(ROOT / request.param), None)
 
 
 @pytest.mark.slow

@@ -9,13 +9,20 @@ import re
 
 import pytest
 
-from grader.report import annotations_report, terminal
-from grader.report.reported import Reported
+from grader.report import annotations_report, terminal_report
+from grader.report.report_contents import Reported
 from grader.results.points import problem_result
-from grader.results.records import Fact
+from grader.results.result_records import Fact
 from kit import workflow_commands
 from kit.workflow_commands import Annotation, annotations, quoted
-from tests.grader.report.samples import HARMLESS, HOSTILE, every_status, failed, hostile, result
+from tests.grader.report.sample_results import (
+    HARMLESS,
+    HOSTILE,
+    every_status,
+    failed,
+    hostile,
+    result,
+)
 
 NAMES = {"error", "warning", "notice", "debug", "add-mask", "set-output", "set-env", "add-path"}
 COMMAND = re.compile(r"\s*::(?P<name>[^ :]*)(?: (?P<properties>.*?))?::(?P<data>.*)", re.DOTALL)
@@ -122,7 +129,7 @@ def test_no_command_in_the_printed_report_is_obeyed():
     """A wrapped line of the report may begin with a student's text."""
     words = "x" * 60 + " ::add-mask::0 ##[error]forged"
     found = result(problem_result("linear", "m", 4, [failed("a", words)]))
-    report = terminal.render(Reported(found))
+    report = terminal_report.render(Reported(found))
     assert [] != obeyed(report)
     assert [] == obeyed(quoted(report))
     assert report in quoted(report)

@@ -7,14 +7,14 @@ from xml.etree import ElementTree
 import pytest
 
 from grader.base.errors import Status
-from grader.gradescope.harness import PLATFORMS
+from grader.platforms.harness import PLATFORMS
 from grader.report import json_report
 from grader.report.formats import FORMATS
-from grader.report.remarks import Answer, Comment, RegradeRequest
-from grader.report.reported import Reported
+from grader.report.gradebook_notes import Answer, Comment, RegradeRequest
+from grader.report.report_contents import Reported
 from grader.results.points import problem_result
-from grader.results.records import Fact
-from tests.grader.report.samples import (
+from grader.results.result_records import Fact
+from tests.grader.report.sample_results import (
     HARMLESS,
     ended,
     every_status,

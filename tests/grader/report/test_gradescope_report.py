@@ -7,12 +7,19 @@ import msgspec
 import pytest
 
 from grader.base.errors import Status
-from grader.course.policies import Shows
+from grader.course.late_policy import Shows
 from grader.report import gradescope_report
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from grader.results.points import problem_result
-from tests.grader.report.documented import Gradescope
-from tests.grader.report.samples import ended, every_status, hostile, override, result, standing
+from tests.grader.report.documented_formats import Gradescope
+from tests.grader.report.sample_results import (
+    ended,
+    every_status,
+    hostile,
+    override,
+    result,
+    standing,
+)
 
 
 def written(found, grade=None, **given):

@@ -9,14 +9,14 @@ import pytest
 from rich.console import Console
 
 from grader.base.errors import Status
-from grader.report import comment_report, html_report, markdown_report, terminal
-from grader.report.excerpts import MAX_LINES, excerpt
+from grader.report import comment_report, html_report, markdown_report, terminal_report
+from grader.report.code_excerpts import MAX_LINES, excerpt
 from grader.report.formats import FORMATS
-from grader.report.reasons import reasons_in
-from grader.report.reported import Reported
+from grader.report.lost_points import reasons_in
+from grader.report.report_contents import Reported
 from grader.results.points import problem_result
-from grader.results.records import Fact
-from tests.grader.report.samples import (
+from grader.results.result_records import Fact
+from tests.grader.report.sample_results import (
     HARMLESS,
     HOSTILE,
     ended,
@@ -178,7 +178,9 @@ def test_pending_points_are_in_no_maximum_and_no_advice():
     done = problem_result("linear", "m", 5, [ended("a", Status.PASSED)])
     waits = problem_result("gpu", "m", 4, [ended("g", Status.DEFERRED, device="cuda")], "cuda")
     waiting = result(done, waits)
-    texts = [one.render(Reported(waiting)) for one in (markdown_report, comment_report, terminal)]
+    texts = [
+        one.render(Reported(waiting)) for one in (markdown_report, comment_report, terminal_report)
+    ]
     page = words(render(waiting))
     for text in (page, *texts):
         assert re.search(r"\b5(\.00)? of 5\b", text)

@@ -8,9 +8,9 @@ from markdown_it import MarkdownIt
 
 from grader.base.errors import Status
 from grader.report import markdown_report
-from grader.report.reported import Reported
+from grader.report.report_contents import Reported
 from grader.results.points import problem_result
-from tests.grader.report.samples import (
+from tests.grader.report.sample_results import (
     HARMLESS,
     HOSTILE,
     ended,

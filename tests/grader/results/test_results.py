@@ -9,66 +9,52 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.base.errors import Status, UsageError
-from grader.report import json_report, terminal
-from grader.report.reported import Reported
-from grader.results.merge import merged
+from grader.report import json_report, terminal_report
+from grader.report.report_contents import Reported
+from grader.results.merge_runs import merged
 from grader.results.points import MINOR, problem_result, submission_result, weights_by_harm
-from grader.results.records import Fact, Ignored, Outcome, SubmissionInfo, SubmissionResult, worst
-from tests.grader.report.samples import GRADER
+from grader.results.result_records import (
+    Fact,
+    Ignored,
+    Outcome,
+    SubmissionInfo,
+    SubmissionResult,
+    worst,
+)
+from tests.grader.report.sample_results import GRADER
 
 PASSED, FAILED, DEFERRED = Status.PASSED, Status.FAILED, Status.DEFERRED
 
 
-def outcomes(*statuses, weights=None):
-    weights = weights or [1] * len(statuses)
-    return [
-        Outcome(id=f"t{i}", weight=w, status=s)
-        for i, (s, w) in enumerate(zip(statuses, weights, strict=True))
-    ]
+def outcomes(*statuses, weights=None, on="cpu"):
+    ended = zip(statuses, weights or [1] * len(statuses), strict=True)
+    return [Outcome(id=f"{on}{i}", device=on, status=s, weight=w) for i, (s, w) in enumerate(ended)]
 
 
-def on_both(cpu, cuda):
-    """Tests of equal weight with these statuses, first on a CPU, then on a CUDA device."""
-    ended = [("cpu", status) for status in cpu] + [("cuda", status) for status in cuda]
-    return [
-        Outcome(id=f"t{i}", device=device, weight=1, status=status)
-        for i, (device, status) in enumerate(ended)
-    ]
+def submitted(name, ignored):
+    files = ["assignment/a.py"]
+    return SubmissionInfo(name=name, sha256="ab" * 32, files=files, ignored=ignored)
 
 
 def result(*problems):
     ignored = [Ignored("README.md", "outside assignment/")]
-    submission = SubmissionInfo(
-        name="ada", sha256="ab" * 32, files=["assignment/a.py"], ignored=ignored
-    )
+    submission = submitted("ada", ignored)
     info = msgspec.structs.replace(GRADER, environment={"python": "3.11.7"})
     return submission_result(submission, info, list(problems), seconds=1.25)
 
 
 TOLD = {"about": "f", "what": "wrong", "facts": [Fact("at", "“é\x1b”")], "hint": "is it?"}
-WITH_EVERYTHING = result(
-    problem_result(
-        "linear",
-        "layers",
-        3,
-        [
-            Outcome(id="test_a", weight=1, status=PASSED, seconds=0.5),
-            Outcome(id="test_b", weight=2, status=FAILED, seconds=0.25, **TOLD),
-        ],
-    )
-)
+TESTS = [
+    Outcome(id="test_a", weight=1, status=PASSED, seconds=0.5),
+    Outcome(id="test_b", weight=2, status=FAILED, seconds=0.25, **TOLD),
+]
+WITH_EVERYTHING = result(problem_result("linear", "layers", 3, TESTS))
 
 
-def test_points_are_split_by_weight():
-    """A test of weight 3 next to one of weight 1 is worth three quarters."""
-    got = problem_result("p", "m", 6, outcomes(PASSED, FAILED, weights=[3, 1]))
-    assert [(4.5, 4.5), (1.5, 0.0)] == [(t.max_score, t.score) for t in got.tests]
+TEST = st.tuples(st.integers(1, 9), st.booleans())
 
 
-@given(
-    st.integers(1, 100),
-    st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=60),
-)
+@given(st.integers(1, 100), st.lists(TEST, min_size=1, max_size=60))
 def test_a_score_is_the_exact_share_of_what_passed(points, tests):
     """The score is rounded once, at the end: 7 times 1/7 is 1, not 0.9999999999999998."""
     weights = [weight for weight, _ in tests]
@@ -83,12 +69,8 @@ def test_a_score_is_the_exact_share_of_what_passed(points, tests):
 @pytest.mark.parametrize("status", [s for s in Status if s is not PASSED])
 def test_only_a_pass_earns_points(status):
     got = problem_result("p", "m", 2, outcomes(PASSED, status))
-    assert ([1.0, 0.0], [1.0, 1.0], 1.0, status) == (
-        [t.score for t in got.tests],
-        [t.max_score for t in got.tests],
-        got.score,
-        got.status,
-    )
+    assert [(1.0, 1.0), (0.0, 1.0)] == [(t.score, t.max_score) for t in got.tests]
+    assert (1.0, status) == (got.score, got.status)
 
 
 @pytest.mark.parametrize(
@@ -156,20 +138,19 @@ def test_tests_that_share_no_points_are_weighed_as_those_that_do():
     ],
 )
 def test_a_problem_has_the_worst_status_of_the_tests_that_count(device, cpu, cuda, status):
-    assert status is problem_result("p", "m", 5, on_both([cpu], [cuda]), device).status
+    assert status is p(5, device, [cpu], [cuda]).status
 
 
 def p(points, device, cpu, cuda):
-    return problem_result("p", "m", points, on_both(cpu, cuda), device)
+    """A problem with tests of these statuses, first on a CPU, then on a CUDA device."""
+    tests = outcomes(*cpu) + outcomes(*cuda, on="cuda")
+    return problem_result("p", "m", points, tests, device)
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(1, 20), st.integers(1, 30), st.integers(1, 30), st.booleans()),
-        min_size=1,
-        max_size=25,
-    )
-)
+PROBLEM = st.tuples(st.integers(1, 20), st.integers(1, 30), st.integers(1, 30), st.booleans())
+
+
+@given(st.lists(PROBLEM, min_size=1, max_size=25))
 def test_full_marks_are_the_maximum_on_each_device(problems):
     """Full marks are exact, because shares are added before they are rounded."""
     found = [(points, "cuda" if on_cuda else "cpu", a, b) for points, a, b, on_cuda in problems]
@@ -197,15 +178,7 @@ def test_of_two_statuses_the_worse_has_the_word(one, other):
     assert one is worst([one, other]) is worst([other, PASSED, one])
 
 
-def test_one_fault_of_ours_marks_the_whole_result():
-    good = problem_result("p", "m", 5, outcomes(PASSED))
-    bad = problem_result("q", "m", 5, outcomes(PASSED, Status.GRADER_ERROR))
-    assert not result(good).has_grader_error
-    assert result(good, bad).has_grader_error
-    assert 7.5 == result(good, bad).score
-
-
-TEST = "id device status weight about what facts rule mistake hint seconds score max_score"
+KEYS = "id device status weight about what facts rule mistake hint seconds score max_score"
 
 
 def test_the_json_has_exactly_the_promised_keys():
@@ -218,7 +191,7 @@ def test_the_json_has_exactly_the_promised_keys():
         ("path reason", got["submission"]["ignored"][0]),
         ("version suite_sha256 device isolation seed environment readings", got["grader"]),
         ("id module device score max_score pending status tests", problem),
-        *((TEST, test) for test in problem["tests"]),
+        *((KEYS, test) for test in problem["tests"]),
     ):
         assert keys.split() == list(found)
 
@@ -290,20 +263,16 @@ def of_course(name, ran_on, ended):
     """One problem of the course in a run; tests pass unless `ended` gives another status."""
     points, device, cpu, cuda = COURSE[name]
     tests = [(test, "cpu") for test in cpu] + [(test, "cuda") for test in cuda]
-    outcomes = [
-        outcome(test, on, ran_on, ended.get(test, PASSED), what=f"on {ran_on}")
-        for test, on in tests
-    ]
-    return problem_result(name, "m", points, outcomes, device)
+    said = {"what": f"on {ran_on}"}
+    ended = [outcome(test, on, ran_on, ended.get(test, PASSED), **said) for test, on in tests]
+    return problem_result(name, "m", points, ended, device)
 
 
 def run(device, *, names=tuple(COURSE), ended=None, problems=None, **changed):
     environment = {"python": "3.11.7", "torch": f"2.13.0+{device}"}
     info = msgspec.structs.replace(GRADER, device=device, environment=environment)
-    submission = SubmissionInfo(
-        name=f"ada on {device}", sha256="ab" * 32, files=["assignment/a.py"],
-        ignored=[Ignored("x", device)],
-    )  # fmt: skip
+    ignored = [Ignored("x", device)]
+    submission = submitted(f"ada on {device}", ignored)
     of_submission = {key: changed.pop(key) for key in ("name", "sha256") if key in changed}
     return submission_result(
         msgspec.structs.replace(submission, **of_submission),
@@ -345,9 +314,8 @@ def test_each_test_comes_from_the_run_on_its_device():
 
 def test_a_failure_on_either_device_fails_the_problem():
     """But a failed CPU test costs a CUDA problem nothing once its points are decided."""
-    got = both(
-        run("cpu", ended={"test_logic": FAILED}), run("cuda", ended={"cuda/test_there": FAILED})
-    )
+    there = run("cuda", ended={"cuda/test_there": FAILED})
+    got = both(run("cpu", ended={"test_logic": FAILED}), there)
     assert "linear failed 4, einops passed 4, gpu_memory passed 5" == statuses(got)
 
 
@@ -371,13 +339,11 @@ def test_it_is_as_isolated_as_the_weaker_run(cpu, cuda):
 
 
 def test_problems_keep_the_order_of_the_course():
-    got = both(
-        run("cpu", names=["einops", "gpu_memory"]), run("cuda", names=["linear", "gpu_memory"])
-    )
+    there = run("cuda", names=["linear", "gpu_memory"])
+    got = both(run("cpu", names=["einops", "gpu_memory"]), there)
     assert ORDER == [p.id for p in got.problems]
-    assert ["einops", "linear", "gpu_memory"] == [
-        p.id for p in merged(run("cpu"), run("cuda"), order=["einops"]).problems
-    ]
+    got = merged(run("cpu"), run("cuda"), order=["einops"])
+    assert ["einops", "linear", "gpu_memory"] == [p.id for p in got.problems]
 
 
 def test_a_problem_of_one_run_is_taken_as_it_is():
@@ -395,9 +361,8 @@ def test_what_the_grader_could_not_judge_in_one_run_stays_its_fault():
     """In a single test, or in all tests of a problem that could not run."""
     got = both(run("cpu", ended={"test_a": ERROR}), run("cuda"))
     assert statuses(got).startswith("linear grader_error 4, ")
-    fault = problem_result(
-        "linear", "m", 6, [Outcome(id="suite", weight=1, status=ERROR, what="it ended")]
-    )
+    suite = Outcome(id="suite", weight=1, status=ERROR, what="it ended")
+    fault = problem_result("linear", "m", 6, [suite])
     for device, other in (("cpu", "cuda"), ("cuda", "cpu")):
         got = both(run(device, problems=[fault]), run(other))
         assert fault == got.problems[0]
@@ -411,7 +376,7 @@ def test_a_fault_of_ours_in_a_test_that_is_worth_nothing_stays_one():
     got = both(cpu, run("cuda"))
     assert statuses(got).endswith("gpu_memory passed 5")
     assert (True, True) == (cpu.has_grader_error, got.has_grader_error)
-    report = terminal.render(Reported(got, sections=dict.fromkeys(COURSE, "1.1")))
+    report = terminal_report.render(Reported(got, sections=dict.fromkeys(COURSE, "1.1")))
     assert "The grader failed: this score is not final" in report
     assert "test_logic" in report
 
@@ -471,6 +436,7 @@ def test_a_problem_without_a_test_for_its_device_is_refused():
 
 NO_JSON = "is not JSON: expected what `grader grade --json` wrote"
 NO_RESULT = "is not a result of the grader: expected what `grader grade --json` wrote"
+NO_FLOAT = "is not a result of the grader: Expected `float`, got `str` - at `$.score`"
 SCHEMA = (
     ": expected a result of schema 2, found schema {}: grade the submission again with this grader"
 )
@@ -484,10 +450,7 @@ SCHEMA = (
         *((text, NO_RESULT) for text in (b"[1]", b"{}", b'{"schema": {"a": 1}, "problems": []}')),
         (b'{"schema": 1, "problems": []}', SCHEMA.format(1)),
         (lambda tree: tree | {"schema": 3}, SCHEMA.format(3)),
-        (
-            lambda tree: tree | {"score": "\x1b[2J"},
-            "is not a result of the grader: Expected `float`, got `str` - at `$.score`",
-        ),
+        (lambda tree: tree | {"score": "\x1b[2J"}, NO_FLOAT),
     ],
 )
 def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, content, sentence):
@@ -504,21 +467,16 @@ def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, content, sentence)
 def test_a_strangers_text_is_safe_once_it_is_read(tmp_path):
     evil = "\x1b]0;owned\x07\u202e\n2"
     tree = json.loads(json_report.render(Reported(run("cpu"))))
-    spoiled = json.loads(
-        json.dumps(tree), object_hook=lambda d: {k: spoil(k, v, evil) for k, v in d.items()}
-    )
+    spoil_all = lambda d: {k: spoil(k, v, evil) for k, v in d.items()}  # noqa: E731
+    spoiled = json.loads(json.dumps(tree), object_hook=spoil_all)
     spoiled["grader"]["environment"] = {evil: evil}
     (tmp_path / "r.json").write_text(json.dumps(spoiled))
     got = json_report.render(Reported(json_report.read(tmp_path / "r.json")))
     assert r"\\x1b]0;owned\\x07\\u202e\\n2" in got
     assert "\\u001b" not in got
     assert not set(got) & set("\x1b\x07\u202e")
-    several_lines = [
-        line.split(":")[0].strip()
-        for line in got.split("\n")
-        if r"\n2" in line.replace(r"\\n2", "")
-    ]
-    assert {'"hint"'} == set(several_lines)
+    several_lines = [n for n in got.split("\n") if r"\n2" in n.replace(r"\\n2", "")]
+    assert {'"hint"'} == {line.split(":")[0].strip() for line in several_lines}
 
 
 def spoil(key, value, evil):

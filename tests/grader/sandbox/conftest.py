@@ -19,6 +19,5 @@ def right(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def by_landlock():
-    """A sandbox at the second level."""
     with plain_box("landlock", scratch_bytes=8 * MIB) as sandbox:
         yield sandbox

@@ -19,11 +19,11 @@ import json, os, sys
 from pathlib import Path
 sys.path.insert(0, os.getcwd())
 from grader.course import courses
-from grader.sandbox import box, gpus
+from grader.sandbox import gpus, sandbox
 from grader.grading.grade import grade
 from grader.submission.submissions import Submission
 from tests.grader.in_the_sandbox import COURSE as course, ask, session
-box.GIVE_BACK_SECONDS = 0.2
+sandbox.GIVE_BACK_SECONDS = 0.2
 state = Path(os.environ["SIMULATED_GPU"])
 gpu = gpus.find()
 
@@ -46,7 +46,7 @@ def take(problem, done, of):
         state.write_text("clock 1200\\nreasons 4\\nused 5500000000\\n")
 
 # A box that preloads only torch starts sooner.
-quick = box.Sandbox(
+quick = sandbox.Sandbox(
     course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes,
     packages=course.packages, preload=["torch"], gpu=gpu,
 )
@@ -86,15 +86,11 @@ def test_a_gpu_that_breaks_afterwards_costs_nobody_a_point(told):
     assert [4.0, False, [""]] == first[:3]
     assert held == first[3].pop("afterwards")
     assert {
-        "clock": "1980 of 1980 MHz",
-        "power": "at most 310 of 700 W",
-        "temperature": "at most 41 °C",
-        "throttled": "no",
-    } == first[3]
-    more = (
-        "the GPU holds 4768 MiB more than before the first submission: end the processes that "
-        "nvidia-smi lists, or reset the GPU"
-    )
+        "clock": "1980 of 1980 MHz", "power": "at most 310 of 700 W",
+        "temperature": "at most 41 °C", "throttled": "no",
+    } == first[3]  # fmt: skip
+    more = "the GPU holds 4768 MiB more than before the first submission: end the processes that "
+    more += "nvidia-smi lists, or reset the GPU"
     assert [0.0, True, [more]] == second[:3]
     assert more == second[3]["afterwards"]
     assert [4.0, False, [""]] == third[:3]

@@ -21,12 +21,10 @@ class Reports:
         self._left = list(readings)
 
     def readings(self):
-        """The next ones."""
         return self._left.pop(0)
 
 
 def described(*seen):
-    """The words for these readings, one after the other."""
     made = Readings(Reports(*seen))
     for _ in seen:
         made._next_look = 0.0

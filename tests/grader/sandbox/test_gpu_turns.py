@@ -27,12 +27,10 @@ class Counted(Gpu):
     """A GPU that says in its node how much of its memory is in use."""
 
     def used_bytes(self):
-        """The number in the file."""
         return int(self.nodes[0].read_text())
 
 
 def stand_in(node):
-    """The GPU with this node."""
     return Counted(0, "GPU-1", "Stand-in", "1", 1, "", (Path(node),), ())
 
 
@@ -72,13 +70,10 @@ def test_the_gpu_goes_to_who_came_first_also_after_a_kill(gpu, joins):
     first, second, third, fourth = (joins() for _ in range(4))
     assert first.stdout.readline() == "turn\n"
     assert processes() == [process.pid for process in (first, second, third, fourth)]
-    who = gpu_turns.queue()[0].who
-    assert (
-        gpu_turns._told(gpu_turns.queue()[:3]) == f"waiting for GPU 0: 3 turns ahead; {who} has it"
-    )
-    assert [f"GPU 0 (Stand-in): {who} has it", "  3"] == [
-        line.partition(".")[0] for line in gpu_turns.lines()
-    ][::3]
+    ahead, who = gpu_turns.queue()[:3], gpu_turns.queue()[0].who
+    assert gpu_turns._told(ahead) == f"waiting for GPU 0: 3 turns ahead; {who} has it"
+    shown = [line.partition(".")[0] for line in gpu_turns.lines()]
+    assert [f"GPU 0 (Stand-in): {who} has it", "  3"] == shown[::3]
     third.kill()
     first.stdin.write("\n")
     assert second.stdout.readline() == "turn\n"

@@ -4,7 +4,6 @@
 at the same time, in the next test of the same box, and in a box that starts after both have ended.
 """
 
-import ast
 import re
 import secrets
 from functools import cache
@@ -16,10 +15,10 @@ import pytest
 from tests.grader.in_the_sandbox import COURSE, LEVELS, MIB, ask, plain_box, session
 from tests.grader.ordinary_user import NEEDS_ROOT, passed_by_an_ordinary_user
 from tests.grader.sampling import every
+from tests.grader.sandbox import states
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 
-STATES = Path(__file__).with_name("states.py")
 SEEN_AT = ("bubblewrap", "landlock")
 AT_ONCE, NEXT_TEST, NEXT_BOX = "at once", "next test", "next box"
 # Who may see a change, by the word for it in the table.
@@ -57,14 +56,8 @@ class Tried(NamedTuple):
 @cache
 def classes() -> dict[str, tuple[str, int | None]]:
     """By the name of a state, its class and its step."""
-    found = [n for n in ast.parse(STATES.read_bytes()).body if isinstance(n, ast.ClassDef)]
-    steps = {
-        node.name: statement.value.value
-        for node in found
-        for statement in node.body
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "STEP"
-    }
-    return {ast.get_docstring(node): (node.name, steps.get(node.name)) for node in found}
+    found = [state for state in vars(states).values() if hasattr(state, "see")]
+    return {state.__doc__: (state.__name__, getattr(state, "STEP", None)) for state in found}
 
 
 @cache
@@ -78,7 +71,11 @@ def rows() -> dict[str, dict[str, str]]:
 
 def tried_at(level: str) -> dict[str, Tried]:
     """Try every state at a level."""
-    source = STATES.read_text().replace("TOKEN = 0", f"TOKEN = {secrets.randbelow(2**30)}")
+    source = (
+        Path(states.__file__)
+        .read_text()
+        .replace("TOKEN = 0", f"TOKEN = {secrets.randbelow(2**30)}")
+    )
     looks = {}
     with plain_box(level, scratch_bytes=8 * MIB) as one, plain_box(level) as other:
         for state, (name, _) in classes().items():
@@ -107,11 +104,9 @@ def judged(looks, step) -> Tried:
     could, pairs = looks.pop("could"), looks
 
     def has_changed(before, after):
-        return (
-            before != after
-            if step is None
-            else None not in (before, after) and after - before >= step
-        )
+        if step is None:
+            return before != after
+        return None not in (before, after) and after - before >= step
 
     is_blind = all(look is None for pair in pairs.values() for look in pair)
     return Tried(not could or is_blind, {who for who, pair in pairs.items() if has_changed(*pair)})

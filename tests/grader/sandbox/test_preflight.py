@@ -2,8 +2,10 @@
 
 import os
 import re
+import shutil
 import subprocess
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,10 +13,11 @@ import pytest
 from grader.base.errors import GraderFault
 from grader.grading.grade import grade
 from grader.report import json_report
-from grader.sandbox import visible
+from grader.sandbox import visible_files
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
+from tests.grader.conftest import changed
 from tests.grader.in_the_sandbox import COURSE, LIMITS, answer, graded_in_a_shell, plain_box
 from tests.grader.sampling import every
 
@@ -33,10 +36,7 @@ LOW = {
 
 @pytest.mark.parametrize("limit", every(3, LOW))
 def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right, tmp_path):
-    """The command prints one sentence and exits with 3 without a result.
-
-    Nobody loses a point because of a scheduler's settings.
-    """
+    """One sentence, and no result: nobody loses a point because of a scheduler's settings."""
     done = graded_in_a_shell(f"ulimit {limit}", right, "--json", tmp_path / "result.json")
     of, got, needed = LOW[limit]
     told = (
@@ -61,10 +61,7 @@ def test_a_processor_that_computes_wrongly_grades_nobody():
     "limits", every(2, ["-n 512 -u 64", "-Sn 20 -Su 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000"])
 )
 def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, right, tmp_path):
-    """The submission gets full marks: a test needs few descriptors, and a soft limit is raised.
-
-    Neither a sandbox folder nor torch's folder for compiled code remains.
-    """
+    """A test needs few descriptors, and a soft limit is raised. No folder remains."""
     flags = "; ulimit ".join(re.findall(r"-\w+ \d+", limits))
     out, folder = tmp_path / "result.json", tmp_path / "temporary"
     folder.mkdir()
@@ -75,17 +72,11 @@ def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, right, tm
 
 
 def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
-    """The machine's limit is lower than the course's limit for a test.
-
-    The check before the first test reports it, and every test would report it too. There is no
-    result at all, because every submission would have the same one.
-    """
+    """The check before the first test reports it: every submission would meet it."""
     source = "def f():\n    return 1\n"
     with bare_with("import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (2**25, 2**25))") as limited:
-        said = (
-            r"before it ran any student code: the grader was started with `ulimit -f` too low: "
-            rf"{2**25}, and a test needs {2**40}$"
-        )
+        said = "before it ran any student code: the grader was started with `ulimit -f` too low: "
+        said += rf"{2**25}, and a test needs {2**40}$"
         with pytest.raises(GraderFault, match=said):
             check_cpu(Session(limited, {}, msgspec.structs.replace(LIMITS, file_bytes=2**40)))
         with pytest.raises(GraderFault, match=said):
@@ -120,18 +111,13 @@ def bare_with(monkeypatch, tmp_path):
 
     @contextmanager
     def start(line):
-        boot = visible.GRADER / "worker" / "boot.py"
-        changed = tmp_path / "boot.py"
-        text = boot.read_text().replace(
-            "    forget_runtime(runtime)",
-            f"    from grader.worker import test_process\n    {line}\n    forget_runtime(runtime)",
-        )
-        assert line in text
-        changed.write_text(text)
+        boot, last = visible_files.GRADER / "worker" / "boot.py", "    forget_runtime(runtime)"
+        copy = Path(shutil.copy(boot, tmp_path))
+        changed(copy, last, f"    from grader.worker import test_process\n    {line}\n{last}")
         real = subprocess.Popen
 
         def popen(command, **options):
-            words = [str(changed) if word == str(boot) else word for word in command]
+            words = [str(copy) if word == str(boot) else word for word in command]
             return real(words, **options)
 
         monkeypatch.setattr(subprocess, "Popen", popen)

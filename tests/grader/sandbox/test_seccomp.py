@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader.base.errors import GraderFault
-from grader.sandbox import seccomp, visible
+from grader.sandbox import seccomp, visible_files
 from tests.grader.in_the_sandbox import LEVELS, MACHINE, SYSCALLS, answer, plain_box
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
@@ -18,15 +18,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 
 # A checksum of each group, so that no line of the filter's tables is lost or changed unnoticed.
 SUMS = {
-    "x86_64": [
-        2795183663, 4070110543, 1225296660, 1579439533, 3627280613, 2822043414, 3445904799,
-    ],
-    "aarch64": [
-        3418661700, 659345458, 1680952176, 3948649266, 3946237705, 2013510009, 1702216753,
-    ],
+    "x86_64":
+        [2795183663, 4070110543, 1225296660, 1579439533, 3627280613, 2822043414, 3445904799],
+    "aarch64":
+        [3418661700, 659345458, 1680952176, 3948649266, 3946237705, 2013510009, 1702216753],
 }  # fmt: skip
 HEADERS = {
-    "x86_64": (f"/usr/include/{visible.MULTIARCH}/asm/unistd_64.h", "/usr/include/asm/unistd_64.h"),
+    "x86_64": (
+        f"/usr/include/{visible_files.MULTIARCH}/asm/unistd_64.h",
+        "/usr/include/asm/unistd_64.h",
+    ),
     "aarch64": ("/usr/include/asm-generic/unistd.h",),
 }
 
@@ -125,8 +126,6 @@ def test_the_filter_is_whole_instructions(machine):
 
 def test_another_machine_is_refused():
     """A filter with another architecture's numbers would be worse than none."""
-    with pytest.raises(
-        GraderFault,
-        match=r"^no list of system calls for a vax processor: add one to grader\.sandbox\.seccomp$",
-    ):
+    said = r"^no list of system calls for a vax processor: add one to grader\.sandbox\.seccomp$"
+    with pytest.raises(GraderFault, match=said):
         seccomp.program("vax")

@@ -7,7 +7,7 @@ import pytest
 
 from grader.base.errors import CourseFault
 from grader.course import courses
-from grader.solutions import fragments, mistakes
+from grader.solutions import fragments, known_mistakes
 from grader.solutions.fragments import Fragment, lines_of
 
 COURSE = courses.load()
@@ -50,7 +50,6 @@ def test_one_definition_is_replaced_with_its_decorators():
 
 
 def test_a_replacement_brings_its_own_decorators():
-    """The decorators above the replacement are kept."""
     got = fragment("@staticmethod\ndef third():\n    return 4\n").applied_to(REFERENCE)
     assert got.endswith("\n\n\n@staticmethod\ndef third():\n    return 4\n")
     assert "return 3" not in got
@@ -58,23 +57,16 @@ def test_a_replacement_brings_its_own_decorators():
 
 def test_imports_and_helpers_come_before_the_first_replacement():
     """A decorator or a default value can therefore use them; helpers keep their order."""
-    source = (
-        "import cmath\n\nHALF = 0.5\n\n\ndef helper():\n    return HALF\n\n\nclass Second:\n"
-        "    x = helper()\n"
-    )
-    got = fragment(source).applied_to(REFERENCE)
-    expected = REFERENCE.replace(
-        'class Second:\n    """Two."""\n\n    def method(self):\n        return 2\n',
-        "import cmath\n\n\nHALF = 0.5\n\n\ndef helper():\n    return HALF\n\n\nclass Second:\n"
-        "    x = helper()\n",
-    )
-    assert expected == got
+    others = "HALF = 0.5\n\n\ndef helper():\n    return HALF\n\n\n"
+    second = "class Second:\n    x = helper()\n"
+    got = fragment(f"import cmath\n\n{others}{second}").applied_to(REFERENCE)
+    before, after = REFERENCE.split("class Second")[0], "\n\ndef third():\n    return 3\n"
+    assert f"{before}import cmath\n\n\n{others}{second}{after}" == got
 
 
 def test_several_definitions_are_replaced_each_in_its_place():
-    got = fragment("def third():\n    return 30\n\n\ndef first(x):\n    return 10\n").applied_to(
-        REFERENCE
-    )
+    two = fragment("def third():\n    return 30\n\n\ndef first(x):\n    return 10\n")
+    got = two.applied_to(REFERENCE)
     names = [node.name for node in ast.parse(got).body if isinstance(node, fragments.Definition)]
     assert ["first", "Second", "third"] == names
     assert "return 30" in got
@@ -129,24 +121,19 @@ def test_what_a_program_reaches():
     """What it changes and what uses that; if it runs a statement, everything."""
     used = REFERENCE + "\n\ndef fourth():\n    return third()\n"
     found = fragment("def third():\n    return 4\n")
-    assert [True, True, False] == [
-        found.reaches([name], used) for name in ("third", "fourth", "first")
-    ]
+    reached = [found.reaches([name], used) for name in ("third", "fourth", "first")]
+    assert [True, True, False] == reached
     helper = fragment("LIMIT = 4\n\n\ndef third():\n    return 4\n")
     assert [True, False] == [helper.reaches([name], used) for name in ("LIMIT", "Second")]
     statement = fragment("print(LIMIT)\n\n\ndef third():\n    return 4\n")
     assert statement.reaches(["Second"], used)
 
 
-ALL = [
-    *fragments.load(COURSE.hidden),
-    *(base for problem in COURSE.problems for base in mistakes.bases(COURSE.hidden, problem.id)),
-    *(
-        mistake
-        for problem in COURSE.problems
-        for mistake in mistakes.load(COURSE.hidden, problem.id)
-    ),
-]
+ALL = fragments.load(COURSE.hidden)
+for problem in COURSE.problems:
+    ALL += known_mistakes.bases(COURSE.hidden, problem.id) + known_mistakes.load(
+        COURSE.hidden, problem.id
+    )
 
 
 @pytest.mark.parametrize("problem", COURSE.problems, ids=lambda problem: problem.id)
@@ -178,9 +165,7 @@ def test_every_program_is_a_module_that_is_not_the_reference(problem):
 def test_a_mistake_that_only_a_cuda_device_shows_has_tests_there():
     """Without CUDA tests, nothing would try the mistake."""
     waiting = {found.problem for found in ALL if "cuda" in found.devices}
-    assert [
-        name for name in waiting if "cuda" not in COURSE.hidden_tests(COURSE.problem(name))
-    ] == []
+    assert all("cuda" in COURSE.hidden_tests(COURSE.problem(name)) for name in waiting)
 
 
 def marked(reference, problem):
@@ -191,6 +176,5 @@ def marked(reference, problem):
 
 def definitions(module):
     """Map each definition of a module to a dump of its syntax tree, which ignores line numbers."""
-    return {
-        node.name: ast.dump(node) for node in module.body if isinstance(node, fragments.Definition)
-    }
+    found = [node for node in module.body if isinstance(node, fragments.Definition)]
+    return {node.name: ast.dump(node) for node in found}

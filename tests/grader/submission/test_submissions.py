@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.base.errors import SubmissionRefused
-from grader.results.records import Ignored
+from grader.results.result_records import Ignored
 from grader.submission import archives, submissions
 from kit import handing_in
 from kit.handing_in import EVERY_COURSE, Accepted

@@ -11,7 +11,7 @@ from grader.base.errors import CourseFault, MachineFault, Status
 from grader.course import courses
 from grader.course.courses import sources_in
 from grader.grading.grade import grade
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
 from grader.tools import gxx
 from tests.grader.conftest import ROOT

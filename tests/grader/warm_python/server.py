@@ -194,6 +194,8 @@ def end(code):
 
 if __name__ == "__main__":
     address, executable = sys.argv[1:]
+    server = Server(address)
+    print("listens", flush=True)  # who connects now waits until the imports are done
     path = list(sys.path)
     for name in IMPORTED:
         with suppress(ImportError):  # not every version of a library needs every other library
@@ -203,8 +205,6 @@ if __name__ == "__main__":
         info.atexit = False  # what the imports created is freed by the end of the process
     gc.collect()
     gc.freeze()
-    server = Server(address)
-    print("ready", flush=True)
     arguments = become(*server.serve(), executable)
     try:
         start(arguments)

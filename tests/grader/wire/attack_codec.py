@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,8 @@ from grader.course.courses import Limits
 from grader.grading.blame import difference
 from grader.grading.same_answers import elements, has_numbers, same
 from grader.grading.verdict import verdict_on
-from grader.sandbox import replies
-from grader.wire import protocol, tensors
+from grader.sandbox import reply_checks
+from grader.wire import protocol, torch_codec
 from kit import expect
 from tests.grader.wire.test_protocol import HOSTILE
 
@@ -51,7 +52,7 @@ KINDS: list[Any] = [
     torch.Tensor, np.ndarray, int, float, str, dict, list, tuple, type(None), typing.Any,
 ]  # fmt: skip
 PROMISES = [
-    replies.check_of(kind)
+    reply_checks.check_of(kind)
     for kind in (
         *KINDS, list[torch.Tensor], dict[str, torch.Tensor], tuple[torch.Tensor, int],
         list[list[float]], int | None,
@@ -65,7 +66,7 @@ ODD: list[Any] = [
     "\ud800", "\x1b[31m", "‮", "x" * 300, "float32", "<f4", "|b1", ">f16", "|O", [], {},
 ]  # fmt: skip
 ARRAY_DTYPES = ["<f4", "<f8", ">f2", "|b1", "<i8", "|u1", "<u2", "<c8", "<c16", "<f16"]
-DTYPES = list(tensors.DTYPES.values())
+DTYPES = list(torch_codec.DTYPES.values())
 SMALL_SHAPES = [[], [0], [1], [4], [2, 3], [3, 0, 2], [1, 1, 5], [2] * 6]
 WORDS = ["id", "value", "raised", "policy", "unsendable", "text", "kinds", "where", "a", "\ud800"]
 
@@ -129,10 +130,7 @@ def _tensor(rng: random.Random) -> torch.Tensor:
     data = torch.frombuffer(bytearray(rng.randbytes(1024)), dtype=torch.uint8)
     if dtype is torch.bool:
         data = data % 2
-    count = 1
-    for n in shape:
-        count *= n
-    return data.view(dtype)[:count].reshape(shape)
+    return data.view(dtype)[: math.prod(shape)].reshape(shape)
 
 
 def _view(rng: random.Random) -> torch.Tensor:
@@ -140,9 +138,8 @@ def _view(rng: random.Random) -> torch.Tensor:
     large = torch.empty(rng.choice([2, 10**6]), 10**6, device="meta")
     # torch prints all entries of a tensor whose dimensions are 6 or less.
     shown = rng.choice([[24]] * 20 + [[2**10], [2**18], [6] * 7])
-    return rng.choice(
-        [base.view(4, 6).T, base[5:17:3], base.view(4, 6)[4:, 3:], base[:1].expand(shown), large]
-    )
+    table = base.view(4, 6)
+    return rng.choice([table.T, base[5:17:3], table[4:, 3:], base[:1].expand(shown), large])
 
 
 def _array(rng: random.Random) -> Any:
@@ -242,10 +239,7 @@ def parts(value: Any) -> Iterator[Any]:
 
 
 def check_place(x: Any, body: memoryview) -> None:
-    """Check that all bytes of a tensor or an array are in the body, and that its numbers are sane.
-
-    Everything is computed here, from its sizes and strides.
-    """
+    """Check that all bytes of a tensor or an array are in the body, from its sizes and strides."""
     is_array = isinstance(x, np.ndarray)
     width = x.itemsize if is_array else x.element_size()
     steps = list(x.strides) if is_array else [width * step for step in x.stride()]
@@ -283,16 +277,16 @@ def look(value: Any, other: Any, seen: "Looks") -> None:
     """Do with an answer everything that a grade does with one; `other` is the reference's."""
     for fits in PROMISES:
         fits(value)
-    replies.foreign(value)
-    replies.is_used(value, 1)
+    reply_checks.foreign(value)
+    reply_checks.is_used(value, 1)
     for reply in (value, {"id": 1, "value": value}):
         with suppress(StudentFault):
-            replies.value_of(reply, 1, LIMITS, None)
-    seen.end(StudentFault, lambda: replies.check(_probe, value))
+            reply_checks.value_of(reply, 1, LIMITS, None)
+    seen.end(StudentFault, lambda: reply_checks.check(_probe, value))
     for wanted in KINDS[:-1]:
-        seen.end(expect.Mismatch, lambda wanted=wanted: expect.kind(value, wanted, of="f"))
+        seen.end(expect.Mismatch, partial(expect.kind, value, wanted, of="f"))
     for expected in PLAIN:
-        seen.end(expect.Mismatch, lambda e=expected: expect.value(value, e, of="f"))
+        seen.end(expect.Mismatch, partial(expect.value, value, expected, of="f"))
     for expected in (other, value):
         compare(value, expected, seen)
         difference(value, expected)
@@ -315,13 +309,11 @@ def compare(value: Any, expected: Any, seen: "Looks") -> None:
     for wanted in (expected, torch.ones(2, 3), torch.zeros(4, dtype=torch.int64)):
         if isinstance(wanted, torch.Tensor):
             for options in ({}, {"atol": 1e-6, "rtol": 1e-5}):
-                seen.end(
-                    expect.Mismatch,
-                    lambda w=wanted, o=options: expect.tensor(value, w, of="f", **o),
-                )
+                check = partial(expect.tensor, value, wanted, of="f", **options)
+                seen.end(expect.Mismatch, check)
     for wanted in (expected, np.ones(3)):
         if isinstance(wanted, np.ndarray):
-            seen.end(expect.Mismatch, lambda w=wanted: expect.array(value, w, of="f", atol=1e-6))
+            seen.end(expect.Mismatch, partial(expect.array, value, wanted, of="f", atol=1e-6))
 
 
 class Looks:

@@ -3,7 +3,7 @@
 import pytest
 
 from grader.base.errors import Crashed, TimedOut
-from grader.sandbox.meter import Budget, Patience
+from grader.sandbox.time_budgets import Budget, Patience
 from tests.grader.in_the_sandbox import ask, session
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
@@ -158,10 +158,7 @@ LEFT = [
 
 @pytest.mark.parametrize("leave", KEPT + LEFT)
 def test_what_a_test_leaves_ends_its_process(sandbox, leave):
-    """The next test shares a process only if nothing of the student's modules or of it changed.
-
-    Containers of the student's that never end do not change this.
-    """
+    """Two tests share one only if nothing of the student's modules or of it has changed."""
     is_shared = leave in KEPT
     with session(sandbox, leftovers(leave)) as made:
         made.begin_test(0)

@@ -8,8 +8,8 @@ import torch
 
 from grader.base.errors import PolicyBroken
 from grader.grading.grade import grade
-from grader.proof.trials import CALLS_OF_TORCH
-from grader.sandbox.box import Sandbox
+from grader.proof.derived_trials import CALLS_OF_TORCH
+from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
 from tests.grader.in_the_sandbox import COURSE, NEEDS_LANDLOCK, answer, fault, warm
 
@@ -138,10 +138,8 @@ def test_what_torch_calls_costs_the_reference_nothing():
     problems = [p for p in COURSE.problems if p.forbidden and p.device == "cpu"]
     sources = {p.path: COURSE.reference_of(p).encode() for p in COURSE.problems}
     sources |= {p.path: sources[p.path] + CALLS_OF_TORCH.encode() for p in problems}
-    preload = COURSE.imported_first
-    with Sandbox(
-        COURSE.tests, isolation="landlock", scratch_bytes=8 * 2**20, preload=preload
-    ) as box:
+    options = {"scratch_bytes": 8 * 2**20, "preload": COURSE.imported_first}
+    with Sandbox(COURSE.tests, isolation="landlock", **options) as box:
         done = grade(Submission("compiled", sources, []), COURSE, box, problems=problems)
     lost = [(p.id, t.id, t.said) for p in done.problems for t in p.tests if t.score < t.max_score]
     assert [one for one in lost if not one[1].startswith("cuda/")] == []

@@ -5,8 +5,8 @@ import re
 from grader.base.errors import Status
 from grader.grading.grade import grade
 from grader.submission.submissions import Submission
+from tests.grader.compared_results import told
 from tests.grader.in_the_sandbox import COURSE, answer, ask, session, warm
-from tests.grader.told import told
 
 UNINITIALISED = """
     import torch
@@ -34,10 +34,7 @@ UNINITIALISED = """
 
 @warm
 def test_memory_that_was_never_written_reads_as_nan(sandbox):
-    """Uninitialized memory reads as NaN or as the largest integer, however it is allocated.
-
-    A value that was never set is therefore wrong in the same way in every run.
-    """
+    """Or as the largest integer, so a value that was never set is wrong alike in every run."""
     nan, integers, version = answer(sandbox, UNINITIALISED)
     assert [True] * 18 == nan
     assert [[n, n] for n in (2**63 - 1, 2**31 - 1, 255)] == integers
@@ -48,8 +45,7 @@ def test_memory_that_was_never_written_reads_as_nan(sandbox):
 def test_filling_memory_refuses_no_operation_and_warns_of_none(sandbox):
     """torch has no deterministic put_ and would normally warn about it."""
     source = (
-        "import torch\ndef f():\n"
-        "    return torch.zeros(3).put_(torch.tensor([0, 2]), torch.ones(2))\n"
+        "import torch\ndef f(): return torch.zeros(3).put_(torch.tensor([0, 2]), torch.ones(2))"
     )
     with session(sandbox, source) as made:
         assert [1.0, 0.0, 1.0] == ask(made).tolist()
@@ -72,14 +68,6 @@ def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
         result = grade(submission, COURSE, sandbox, **options)
         texts = {(t.id, t.status, told("", t)) for t in result.problems[0].tests}
         assert texts == before.setdefault(seed, texts), "two runs with one seed"
-    failed = {
-        seed: {name for name, status, _ in texts if status is Status.FAILED}
-        for seed, texts in before.items()
-    }
-    words = [
-        {(name, re.sub(r"\d+", "#", message)) for name, _, message in texts}
-        for texts in before.values()
-    ]
-    assert failed[0]
-    assert failed[0] == failed[1]
-    assert words[0] == words[1], "except for the sizes that a seed generates"
+    assert Status.FAILED in {status for _, status, _ in before[0]}
+    one, other = ({(*t[:2], re.sub(r"\d+", "#", t[2])) for t in before[seed]} for seed in (0, 1))
+    assert one == other, "except for the sizes that a seed generates"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.base.errors import Crashed, TimedOut
-from grader.sandbox.box import Sandbox
+from grader.sandbox.sandbox import Sandbox
 from grader.worker.zygote import RunningChild
 from tests.grader.in_the_sandbox import (
     COURSE,
@@ -125,17 +125,11 @@ RESISTS = """
 @warm
 @pytest.mark.parametrize("way", ["litters", "hangs", "closed", "deep", "many", "named"])
 def test_whatever_a_test_leaves_is_removed_by_the_same_zygote(way, sandbox):
-    """The next test sees only its own sources, the zygote and itself.
-
-    The test leaves links, pipes and daemons, and is killed or not; folders without permissions,
-    paths beyond the maximum length, thousands of files, and odd names.
-    """
+    """Links, pipes and daemons; closed folders, long paths, thousands of files, odd names."""
     before = sandbox.host_pid
     seconds = 1.5 if way == "hangs" else 120.0
-    with (
-        session(sandbox, RESISTS, wall_seconds=seconds) as made,
-        suppress(Crashed, TimedOut),  # the first with too many files
-    ):
+    limited = session(sandbox, RESISTS, wall_seconds=seconds)
+    with limited as made, suppress(Crashed, TimedOut):  # the first with too many files
         ask(made, function=way)
     assert (["submission"], 2) == answer(sandbox, LOOK)
     assert before == sandbox.host_pid

@@ -100,7 +100,7 @@ class Chapter(Figures):
         matrix = GPT3.d_model, GPT3.d_ff
         size = taken(*matrix)
         self.gives(ffn_elements=(matrix, math.prod(matrix)), ffn_bytes=size, ffn_gb=size / 1e9)
-        self.gives(ffn_gib=size / 2**30, gb=10**9, gib=2**30)
+        self.gives(ffn_gib=size / 2**30, gb=10**9)
         kept = 4  # the matrix, its gradient and two moments
         self.gives(trained_gb=kept * size / 1e9, ffn_matrices=2 * GPT3.num_layers)
         logits = torch.empty(8, 1024, 50257, device="meta")
@@ -108,7 +108,7 @@ class Chapter(Figures):
         assert whole == tm.tensor_bytes(logits)
         self.gives(logit_sequences=8, logit_tokens=1024, logit_vocabulary=50257)
         self.gives(logits_gb=whole / 1e9, last_logits=n("logits[:, -1]"))
-        self.gives(last_logits_mb=shown / 1e6, every_itemsize=4)
+        self.gives(last_logits_mb=shown / 1e6)
         address = torch.empty(2, device="meta").untyped_storage().data_ptr()
         assert address == torch.empty(0).untyped_storage().data_ptr()
         window = X.untyped_storage()
@@ -197,7 +197,7 @@ class Chapter(Figures):
         first, second = windows
         self.gives(windowed=x, window_length=windows.shape[1], window_step=windows.stride()[0])
         self.gives(first_window=first, second_window=second, window_elements=windows.numel())
-        self.gives(window_storage=tm.storage_elements(windows), no_offset=X.storage_offset())
+        self.gives(window_storage=tm.storage_elements(windows))
 
     def model(self) -> None:
         """Tensors of Wren."""

@@ -140,7 +140,8 @@ class Chapter(Figures):
             for dtype in (BF16, E4M3)
         ]
         percent = [float(one[:-2]) for one in (error(gradient(x[:batch], y[:batch])), *rounded)]
-        self.gives(noise_weights=x.shape[1], noise_examples=len(x), noise_batch=batch)
+        assert 8 * batch == len(x)  # "an eighth"
+        self.gives(noise_weights=x.shape[1])
         self.gives(noise_error=percent[0], noise_bf16=percent[1], noise_e4m3=percent[2])
 
     def underflow(self) -> None:
@@ -215,7 +216,7 @@ class Chapter(Figures):
         count, size = 16, 64
         bits = count.bit_length() - 1
         a_number = bits + 8 * F32.itemsize / size
-        self.gives(level_count=count, price_block=size, level_bits=bits)
+        self.gives(level_count=count, price_block=size)
         self.gives(bits_a_number=(bits, 8 * F32.itemsize, size, a_number), large_model=70e9)
         self.gives(quantized_gb=70 * a_number / 8, bf16_gb=70 * BF16.itemsize)
         self.gives(device_gb=ra.H100_SXM.memory_bytes // 10**9)

@@ -75,11 +75,9 @@ class Chapter(Figures):
         self.gives(story_differ=(small[0], small[1], small[0] // small[1]), story_year=2023)
 
     def annotations(self) -> None:
-        """The function of the page's block of code, which breaks its own annotation."""
-        x = torch.ones(2, 3)
-        self.gives(promised_size=x.shape[1], returned_size=len(x.sum(1)))
+        """A pattern with parentheses is for readers."""
         with pytest.raises(SyntaxError):
-            isinstance(x, Float[torch.Tensor, "... (heads d)"])
+            isinstance(torch.ones(2, 3), Float[torch.Tensor, "... (heads d)"])
 
     def scores(self) -> None:
         """Variance, memory, and dimensions that einsum broadcasts."""

@@ -10,7 +10,7 @@ import torch
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import quizzes, wren
-from handout.site.formulas import FULL, LOWEST, MASTER, SLIM
+from handout.site.calculator_formulas import FULL, LOWEST, MASTER, SLIM
 from tests.handout.chapters.c04_flop_counting import GPT2, GPT3
 from tests.handout.page_figures import Figures, n
 
@@ -187,9 +187,9 @@ class Chapter(Figures):
         with pytest.raises(ValueError, match="mfu"):
             ra.training_days(1, 1, H100, BF16, 1, 1.01)
         self.gives(wrong_mfu=40)
-        low, lower = left_out(GPT2, GPT2.context_length), left_out(GPT3, GPT3.context_length)
-        self.gives(gpt2_left_out=low * 100, gpt2_tokens=GPT2.context_length)
-        self.gives(gpt3_left_out=lower * 100, gpt3_tokens=GPT3.context_length)
+        share = left_out(GPT3, GPT3.context_length)
+        assert share < left_out(GPT2, GPT2.context_length)  # "the wider, the less"
+        self.gives(gpt3_left_out=share * 100, gpt3_tokens=GPT3.context_length)
         self.gives(experts_rule=f"{n(fc.training_flops(1, 1))}ND")
         each, budget = fc.training_flops(1, 1), 7e21
         best, tokens = ra.compute_optimal(
@@ -246,12 +246,7 @@ class Chapter(Figures):
         self.gives(wren_state_gb=state / 1e9, wren_free_gb=(H100.memory_bytes - state) / 1e9)
         self.gives(wren_run_flops=flops, wren_speed=speed)
         whole = 3 * wren.SEQUENCES * sum(quizzes.parts_of(wren.WREN).values())
-        # NVLink's 900e9 bytes per second are both directions together, by NVIDIA's data sheet.
-        seconds = quizzes.ring(wren.PARAMETERS, FP32, wren.DEVICES) / (900e9 / 2)
         self.gives(wren_full_step=whole, wren_full_hours=wren.HOURS * whole / wren.STEP_FLOPS)
-        self.gives(section_devices=13.5, wren_network_ms=1e3 * seconds)
-        self.gives(wren_network_share=100 * seconds / wren.STEP_SECONDS)
-        self.gives(wren_step_s=wren.STEP_SECONDS)
 
     def exercises(self) -> None:
         """The answers."""

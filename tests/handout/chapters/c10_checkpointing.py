@@ -77,8 +77,7 @@ class Chapter(Figures):
         self.between = (
             LLAMA_DAYS * 86400 / LLAMA_STOPS * LLAMA_GPUS / DEVICES
         )  # seconds between stops
-        for stage in range(1, 5):
-            self.gives(stage=stage, stage_test=stage)
+        self.gives(stage_test=1)
         # As use_deterministic_algorithms says in torch 2.9.1, and no longer in 2.10.0.
         self.gives(cublas_torch=n("2.10"), safe_torch=2.6)
 

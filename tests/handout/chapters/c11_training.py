@@ -51,8 +51,7 @@ class Chapter(Figures):
         # Their blog post of October 2024 names the report of 2021.
         self.gives(bet_done=500, bet_steps=1000, story_year=2024, story_before=2021)
         self.gives(between=wren.SEQUENCES // wren.DEVICES // wren.MICRO_BATCH - 1)
-        for stage in range(1, 5):
-            self.gives(stage=stage, stage_test=stage)
+        self.gives(stage_test=1)
 
     def loss(self) -> None:
         """The loss of a uniform guess, and the lowest possible loss."""
@@ -162,7 +161,7 @@ class Chapter(Figures):
         self.gives(resumed_rate=round(resumed.learning_rates[0], 4))
         after = [step for step in range(steps) if (step + 1) % every == 0 or step + 1 == steps]
         self.gives(every=every, steps=steps, checkpoint_steps=after)
-        self.gives(steps_done=[step + 1 for step in after], stop=stop, cut_step=logged[-1])
+        self.gives(steps_done=[step + 1 for step in after], stop=stop)
         for row, file in [
             (logged, saved),
             (cut, still),

@@ -9,7 +9,7 @@ from torch import nn
 from grader.solutions.reference import activation_checkpointing as ac
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
-from handout.site import formulas, micro_batch, quizzes, wren
+from handout.site import calculator_formulas, micro_batch, quizzes, wren
 from tests.handout.page_figures import Figures, n
 
 FP32, BF16 = torch.float32, torch.bfloat16
@@ -128,7 +128,7 @@ class Chapter(Figures):
 
     def layers(self) -> None:
         """The activations that sixteen layers keep."""
-        self.gives(adamw_bytes=ra.bytes_per_parameter(wren.RECIPE), fp32_bytes=FP32.itemsize)
+        self.gives(fp32_bytes=FP32.itemsize)
         gelu, relu = self.plain[nn.GELU], self.plain[nn.ReLU]
         assert gelu == self.plain[nn.SiLU] == 2 * LAYERS
         assert relu == LAYERS + 1
@@ -174,7 +174,6 @@ class Chapter(Figures):
         root = round(LAYERS**0.5)
         self.gives(root_alive=(self.kept[root], self.own[root], alive[root]))
         self.gives(plain_units=self.plain[nn.GELU], layers=LAYERS, segment_counts=SEGMENTS)
-        self.gives(kept_and_own=[(self.kept[k], self.own[k]) for k in SEGMENTS])
         self.gives(alive=[alive_at_once(k) for k in SEGMENTS])
         count, parts = 7, 3
         lengths = segment_lengths(count, parts)
@@ -276,7 +275,7 @@ class Chapter(Figures):
     def autocast(self) -> None:
         """A layer of Wren under autocast, by the function that a real step is compared with."""
         unit = wren.WREN.context_length * wren.WREN.d_model
-        pure = formulas.SLIM
+        pure = calculator_formulas.SLIM
 
         def per_unit(recipe, projections=1):
             tokens = wren.WREN.context_length

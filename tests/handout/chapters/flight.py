@@ -4,9 +4,9 @@
 """
 
 from flight import parts, prediction
+from flight.flight_page import smooth
 from flight.flying import Settings
 from flight.model import SIZES
-from flight.page import smooth
 from flight.race import BUDGET
 from flight.training_text import MEGABYTES
 from grader.solutions.reference import resource_accounting as ra

@@ -9,7 +9,7 @@ from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import linear, precision
 from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
-from handout.site import formulas, micro_batch, wren
+from handout.site import calculator_formulas, micro_batch, wren
 from tests.handout.chapters import c02_precision as c02
 from tests.handout.chapters import c08_optimizers as c08
 from tests.handout.chapters import c12_activation_checkpointing as c12
@@ -20,9 +20,6 @@ H100 = ra.H100_SXM
 
 
 class Chapter(Figures):
-    def beginning(self) -> None:
-        self.gives(section_devices=13.5)
-
     def numbers(self) -> None:
         """Floating-point formats."""
         holds, m = list(c02.formula_holds()), precision.float_spec(torch.float16).mantissa_bits
@@ -73,7 +70,7 @@ class Chapter(Figures):
 
     def memory(self) -> None:
         """Bytes per parameter and of activations."""
-        master = formulas.MASTER
+        master = calculator_formulas.MASTER
         for name, recipe, text in [
             ("adamw_bytes", wren.RECIPE, [4, 4, 8]),
             ("master_bytes", master, [2, 2, 8, 4]),

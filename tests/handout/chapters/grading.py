@@ -11,15 +11,21 @@ import kit
 from grader.base.errors import Status
 from grader.grading import sandboxed_student
 from grader.grading.verdict import verdict_on
-from grader.report import terminal
-from grader.report.reported import Reported
+from grader.report import terminal_report
+from grader.report.report_contents import Reported
 from grader.results.points import ALL_MINOR, EACH_MINOR, HARM, problem_result
-from grader.results.records import GraderInfo, Outcome, SubmissionInfo, SubmissionResult, worst
+from grader.results.result_records import (
+    GraderInfo,
+    Outcome,
+    SubmissionInfo,
+    SubmissionResult,
+    worst,
+)
 from grader.solutions.reference import optimizers as op
 from grader.submission import archives, submissions
 from grader.wire import protocol
 from grader.worker import zygote
-from kit import expect, forbidden_calls, handing_in
+from kit import expect, forbidden_in_source, handing_in
 from tests.handout.page_figures import COURSE, HANDOUT, Figures, n
 
 SOURCES = {"assignment/linear.py": b"x = 1\n"}
@@ -56,7 +62,7 @@ class Chapter(Figures):
         self.gives(max_entries=archives.MAX_ENTRIES)
         self.gives(max_archive_mib=archives.MAX_ARCHIVE_BYTES >> 20, max_name=handing_in.MAX_NAME)
         self.gives(max_folders=handing_in.MAX_FOLDERS)
-        shown = re.search(r"sources (\w+) ·", terminal.render(Reported(result([]))))[1]
+        shown = re.search(r"sources (\w+) ·", terminal_report.render(Reported(result([]))))[1]
         assert handing_in.sha256(SOURCES).startswith(shown)
         self.gives(shown_hash=len(shown))
         first, *others, last = (name.removeprefix("assignment/") for name in handing_in.THE_COURSES)
@@ -148,16 +154,16 @@ class Chapter(Figures):
         ]
         rest = [Outcome(id=f"test_{i}", weight=1, status=Status.PASSED) for i in range(18)]
         points = problem_result("adamw", "optimizers", 20, [*failed, *rest])
-        text = terminal.render(Reported(result([points]), sections={"adamw": section}))
+        text = terminal_report.render(Reported(result([points]), sections={"adamw": section}))
         start = text.index("adamw · AdamW")
         self.gives(report=n(text[start : text.index("\n\n", start)]))
-        self.gives(report_lines=terminal.MAX_LINES)
+        self.gives(report_lines=terminal_report.MAX_LINES)
 
     def rules(self) -> None:
         """The forbidden names of each problem."""
         assert [problem.id for problem in COURSE.problems if problem.forbidden_in] == ["autograd"]
         assert not COURSE.problem("training_loop").forbidden
-        assert forbidden_calls.RUNS_TEXT == ("exec", "eval", "compile", "__import__")
+        assert forbidden_in_source.RUNS_TEXT == ("exec", "eval", "compile", "__import__")
 
     def versions(self) -> None:
         """The versions of Python and torch."""

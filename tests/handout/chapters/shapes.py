@@ -7,7 +7,7 @@ import torch
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import micro_batch, wren
-from handout.site.formulas import SLIM
+from handout.site.calculator_formulas import SLIM
 from tests.handout.chapters.c05_resource_accounting import GPT3
 from tests.handout.page_figures import Figures, n
 

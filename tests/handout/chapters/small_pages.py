@@ -75,7 +75,6 @@ class Napkin(Figures):
         self.gives(eight=f"{n(fc.training_flops(1, 1, recompute_forward=True))}ND")
         self.gives(mfu_low=0.3)  # between the runs that chapter 4 lists
         self.gives(mfu_high=0.45, logit_bytes=micro_batch.LOGIT, backward_rule=both - forward)
-        self.gives(section_devices=13.5)
         self.formula(
             "ring",
             "2(n − 1)/n",

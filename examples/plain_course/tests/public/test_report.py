@@ -1,7 +1,7 @@
 """report: the handout's example."""
 
 from kit import expect
-from kit.programs import run_program
+from kit.student_programs import run_program
 
 
 def test_the_example(student):

@@ -12,8 +12,8 @@ import pytest
 
 import kit
 from grader.base.errors import Crashed, SandboxUnavailable, Status
-from grader.sandbox import levels, visible
-from grader.sandbox.box import Sandbox
+from grader.sandbox import levels, visible_files
+from grader.sandbox.sandbox import Sandbox
 from tests.grader.in_the_sandbox import (
     COURSE,
     LOOK,
@@ -114,11 +114,7 @@ def test_there_is_no_network(sandbox):
 
 
 def test_of_the_project_only_what_a_student_needs_can_be_seen(sandbox):
-    """No other file of the project is visible.
-
-    The search leaves out the packages, the standard library, the C library and the kernel's
-    folders.
-    """
+    """The search leaves out the packages, the libraries of the system and the kernel's folders."""
     source = """
         import os
         def f():
@@ -130,17 +126,14 @@ def test_of_the_project_only_what_a_student_needs_can_be_seen(sandbox):
                 found += [os.path.join(folder, n) for n in files if not n.endswith(".pyc")]
             return sorted(found)
     """
-    root = visible.GRADER.parent
-    grader = [
-        f"/runtime/{path.relative_to(root)}"
-        for room in ("worker", "wire")
-        for path in (root / "grader" / room).glob("*.py")
-    ]
+    root = visible_files.GRADER.parent
+    parts = [p for room in ("worker", "wire") for p in (root / "grader" / room).glob("*.py")]
+    grader = [f"/runtime/{path.relative_to(root)}" for path in parts]
     probes = [f"/course/{path.relative_to(root)}" for path in (root / "tests/probes").rglob("*.py")]
-    tools = ["__init__", "forbidden_calls", "loaded", "programs", "stand_in", "student"]
-    kit = [f"/course/kit/{name}.py" for name in tools]
+    names = "student student_programs forbidden_in_source gpu_stand_in loaded_libraries"
+    tools = [f"/course/kit/{name}.py" for name in ("__init__", *names.split())]
     theirs = [f"/tmp/submission/assignment/{name}.py" for name in ("__init__", "m")]
-    expected = {*grader, *probes, *kit, *theirs}
+    expected = {*grader, *probes, *tools, *theirs}
     assert expected == set(answer(sandbox, source)) - {"/etc/ld.so.cache"}
 
 
@@ -148,7 +141,7 @@ def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
     """pytest, the grader's own libraries and the grader are not visible."""
     source = "import os\ndef f(*paths):\n    return [sorted(os.listdir(path)) for path in paths]\n"
     packages, library = answer(sandbox, source, "/site", "/python/lib")
-    assert {path.name for path in visible.package_paths(kit.USUAL_PACKAGES)} == set(packages)
+    assert {path.name for path in visible_files.package_paths(kit.USUAL_PACKAGES)} == set(packages)
     assert {"torch", "numpy", "einops", "jaxtyping"} <= set(packages)
     ours = "pytest _pytest grader tests msgspec rich typer hypothesis pip"
     assert not {*ours.split()} & set(packages)
@@ -165,9 +158,8 @@ def test_no_path_of_the_graders_shows(sandbox):
             return [*sys.path, *found, *sys.argv]
     """
     allowed = ("/python", "/site", "/course", "/tmp", "/usr", "/runtime")
-    assert [] == [
-        p for p in answer(sandbox, source) if p and p.startswith("/") and not p.startswith(allowed)
-    ]
+    paths = [path for path in answer(sandbox, source) if path.startswith("/")]
+    assert [] == [path for path in paths if not path.startswith(allowed)]
 
 
 SCRIPT = """
@@ -190,7 +182,7 @@ def gets_the_same_box(environment):
     """Run SCRIPT as a user who owns nothing here; skip if that is impossible."""
     with as_an_ordinary_user() as words:
         line = [*words, sys.executable, "-c", SCRIPT]
-        done = ran(line, cwd=visible.GRADER.parent, env=os.environ | environment)
+        done = ran(line, cwd=visible_files.GRADER.parent, env=os.environ | environment)
     if "the sandbox cannot be started" in done.stderr:
         pytest.skip(f"that user cannot start a sandbox here: {done.stderr.strip()[-300:]}")
     assert ("bubblewrap True False True 2 True\n", "") == (done.stdout, done.stderr)
@@ -205,10 +197,7 @@ UNKNOWN = {
 
 
 def bubblewrap_of_age(folder, version):
-    """A folder with a `bwrap` that claims an old version.
-
-    It refuses the options that did not exist then, and otherwise runs the real one.
-    """
+    """A folder with a `bwrap` that claims an old version, and refuses what that lacked."""
     real, unknown = shutil.which("bwrap"), "|".join(UNKNOWN[version])
     script = f"""#!/bin/sh
 case "$1" in
@@ -239,14 +228,10 @@ def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
                 time.sleep(0.05)
     """
     with plain_box("bubblewrap", scratch_bytes=8 * MIB) as old:
-        assert (1, 0, True, 2, False) == tuple(
-            old.facts[name]
-            for name in ("pid", "capabilities", "no_new_privileges", "seccomp", "nests")
-        )
+        assert all(old.facts[name] == FACTS[name][0] for name in FACTS if name != "uid")
         flags = [0x10000000, 0x20000000, 0x00020000]
-        calls = [[MACHINE.calls["unshare"], flag, 0] for flag in flags] + [
-            [MACHINE.calls["clone"], flag | 17, 0, 0, 0, 0] for flag in flags
-        ]
+        calls = [[MACHINE.calls["unshare"], flag, 0] for flag in flags]
+        calls += [[MACHINE.calls["clone"], flag | 17, 0, 0, 0, 0] for flag in flags]
         assert [errno.EPERM] * 6 == answer(old, SYSCALLS, calls)
         expected = (Status.CRASHED, "it wrote more than 64 MiB of files, the limit of a test", None)
         assert expected == fault(old, Crashed, writes)
@@ -265,7 +250,6 @@ def test_an_old_bubblewrap_makes_the_same_box_for_an_ordinary_user(tmp_path):
 
 
 def test_a_bubblewrap_that_is_too_old_is_named(tmp_path, monkeypatch):
-    """The message has its version, the required version and the missing option."""
     monkeypatch.setenv("PATH", bubblewrap_of_age(tmp_path, "0.3.1"))
     lacks = "it lacks --as-pid-1, --ro-bind-try. The sandbox needs 0.4.0 or later, first in PATH"
     with pytest.raises(SandboxUnavailable) as refusal:

@@ -3,7 +3,7 @@
 import pytest
 
 from kit import expect
-from kit.programs import run_program
+from kit.student_programs import run_program
 
 
 # Stays: the other test is about wrong calls.

@@ -1,1 +1,0 @@
-"""Find submissions of a class that are suspiciously alike, for a person to compare."""

@@ -1,0 +1,155 @@
+"""Draw what a public test expected and what came, and link the calculator with these numbers.
+
+Only the student's own command draws: a picture shows expected values.
+"""
+
+import ast
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import accumulate, product, zip_longest
+from typing import Any
+from urllib.parse import urlencode
+
+from kit.expect import Mismatch
+from kit.loaded_libraries import is_array, is_tensor
+from kit.safe_text import plot
+
+MOST, WIDEST = 64, 12  # entries of a picture, and of a row
+SIZES = re.compile(r"\[(\d+(?:, \d+)*)\]")
+Grid = list[list[str]]
+
+
+def picture(error: Mismatch) -> str:
+    """What was expected beside what came; "" if there is nothing to draw."""
+    with suppress(Exception):  # of an answer of any kind
+        expected: Any
+        got: Any
+        expected, got = error.pair or (None, None)
+        if isinstance(expected, Mapping):
+            return _curves(expected, got)
+        layout = _layout(error)
+        if layout and isinstance(got, (tuple, list)) and math.prod(layout[0]) <= MOST:
+            shape, stride, new = layout
+            right = [_offset(place, stride) for place in product(*map(range, shape))]
+            came = [_offset(place, got) for place in product(*map(range, new))]
+            return _beside("places in the storage", _grid(right, new), _grid(came, new))
+        if _is_drawn(expected) and _is_drawn(got) and all(x == int(x) for x in _entries(expected)):
+            return _beside("", *(_grid(_entries(x), x.shape) for x in (expected, got)))
+        if "segments" in dict(error.values).get("inputs", "") and isinstance(expected, list):
+            return f"  expected  {_runs(expected)}\n  got       {_runs(got)}"
+    return ""
+
+
+def calculator(error: Mismatch) -> str:
+    """The fields of the calculator of views for these numbers, as a part of its address; or ""."""
+    expected: Any
+    got: Any
+    with suppress(Exception):
+        if layout := _layout(error):
+            shape, stride, new = layout
+            order = sorted(range(len(shape)), key=lambda d: (-stride[d], d))
+            base = [shape[d] for d in order]
+            steps = dict(zip(order, contiguous(base), strict=True))
+            if any(shape[d] > 1 and steps[d] != stride[d] for d in steps):
+                return ""  # no tensor without gaps has this layout
+            places = [order.index(d) for d in range(len(shape))]
+            moved = "" if places == sorted(places) else f".permute({_comma(places)})"
+            return _fields(base, f"{moved}.reshape({_comma(new)})" if moved or new != shape else "")
+        expected, got = error.pair or (None, None)
+        if _has_shape(expected) and _has_shape(got) and expected.shape != got.shape:
+            found = SIZES.search(dict(error.values).get("inputs", ""))
+            shape = [int(size) for size in found[1].split(", ")] if found else [*expected.shape]
+            fits = math.prod(shape) == math.prod(expected.shape) and shape != [*expected.shape]
+            return _fields(shape, f".reshape({_comma(expected.shape)})" if fits else "")
+    return ""
+
+
+def contiguous(shape: Sequence[int]) -> list[int]:
+    """The strides of a tensor without gaps."""
+    return [*accumulate(reversed(shape[1:]), int.__mul__, initial=1)][::-1]
+
+
+def _layout(error: Mismatch) -> tuple[Sequence[int], Sequence[int], Sequence[int]] | None:
+    """Shape and strides, and the shape to view them in, of a test about strides."""
+    if "strides" not in error.of:
+        return None
+    given = ast.literal_eval(f"({dict(error.values)['inputs']})")
+    if isinstance(given[0], int):
+        return given, contiguous(given), given
+    shape, stride, new = given
+    return shape, stride, new
+
+
+def _offset(place: Sequence[int], stride: Sequence[int]) -> int:
+    return sum(index * step for index, step in zip(place, stride, strict=True))
+
+
+def _fields(shape: Iterable[int], view: str) -> str:
+    return urlencode({"shape": _comma(shape), "view": view})
+
+
+def _comma(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _has_shape(x: Any) -> bool:
+    return is_tensor(x) or is_array(x)
+
+
+def _is_drawn(x: Any) -> bool:
+    return _has_shape(x) and 0 < math.prod(x.shape) <= MOST and len(x.shape) > 0
+
+
+def _entries(x: Any) -> list[Any]:
+    entries: list[Any] = x.reshape(-1).tolist()
+    return entries
+
+
+def _grid(entries: Sequence[Any], shape: Sequence[int]) -> Grid:
+    """Rows of the last dimension; an empty row ends each matrix."""
+    if len(entries) > MOST:
+        raise ValueError("too large to draw")
+    texts = [f"{x:.4g}" if isinstance(x, float) else str(x) for x in entries]
+    width, height = min((*shape[-1:], 1)[0], WIDEST), (*shape[-2:-1], 1)[0]
+    rows = [texts[i : i + width] for i in range(0, len(texts), width)]
+    gaps = [i for i in range(height, len(rows), height) if len(shape) > 2]
+    for i in reversed(gaps):
+        rows.insert(i, [])
+    return rows
+
+
+def _beside(title: str, expected: Grid, got: Grid) -> str:
+    """Two grids; an entry of the second that differs has brackets. "" if no digit differs."""
+    if expected == got:
+        return ""
+    marked = [
+        [b if a == b else f"[{b}]" for a, b in zip_longest(x or [], y or []) if b is not None]
+        for x, y in zip_longest(expected, got)
+    ]
+    left, right = (_aligned(grid) for grid in (expected, marked))
+    wide = max(map(len, ["expected", *left])) + 4
+    heads = [f"{'expected':<{wide}}got"]
+    lines = [f"{a:<{wide}}{b}".rstrip() for a, b in zip_longest(left, right, fillvalue="")]
+    return "\n".join(f"  {line}".rstrip() for line in [title, *heads, *lines])
+
+
+def _aligned(grid: Grid) -> list[str]:
+    wide = max(len(cell) for row in grid for cell in row)
+    return [" ".join(f"{cell:>{wide}}" for cell in row) for row in grid]
+
+
+def _runs(lengths: Sequence[int]) -> str:
+    """Layers in brackets, one pair for each segment."""
+    starts = [0, *accumulate(lengths)]
+    if starts[-1] > MOST:
+        raise ValueError("too long to draw")
+    runs = (range(a, a + n) for a, n in zip(starts, lengths, strict=False))
+    return "".join(f"[{' '.join(map(str, run))}]" for run in runs)
+
+
+def _curves(expected: Mapping[float, float], got: Mapping[float, float]) -> str:
+    """A curve of what came, with the points that were expected."""
+    points = [(x, y, "*") for x, y in got.items()] + [(x, y, "o") for x, y in expected.items()]
+    return f"{plot(points)}\n  o expected, * got, @ both"

@@ -1,0 +1,266 @@
+"""How a test ends: each limit with its message, crashes, and kills from outside."""
+
+import os
+import re
+import resource
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from grader.base.errors import (
+    Crashed,
+    GraderFault,
+    OutOfMemory,
+    Raised,
+    Status,
+    StudentFault,
+    TimedOut,
+)
+from grader.course import courses
+from grader.sandbox import timeout_and_crash
+from grader.sandbox.child_process import Pipe
+from grader.wire.zygote_messages import Ending
+from tests.grader.in_the_sandbox import LEVELS, LIMITS, MIB, answer, ask, fault, session
+from tests.grader.processes import ran
+from tests.grader.sampling import every
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
+
+
+@pytest.mark.parametrize(
+    "line", every(2, ["def g():\n    while True: pass\ng()", "while True: pass"])
+)
+def test_an_import_that_does_not_end_is_told_as_that(line, sandbox):
+    """No limit of a test is named first, nor a function of the module."""
+    status, text, where = fault(sandbox, TimedOut, f"def f(): pass\n{line}\n", cpu_seconds=1)
+    assert (status, where) == (Status.TIMEOUT, "assignment/m.py")
+    assert text.startswith("importing assignment/m.py takes longer than 1 s of processor time: ")
+
+
+def test_the_wait_of_an_import_is_not_that_of_a_program():
+    """Python's importer runs the lines of a module; of a program, runpy does."""
+    frames = '/submission/assignment/m.py", line 9 in <module>\n  File "<frozen {}>", line 2 in g'
+    for importer, told in (
+        ("importlib._bootstrap", ("importing assignment/m.py takes", "the import of assignment/m")),
+        ("runpy", ("no answer within 40 s, the limit of", "it stopped doing anything: it sleeps")),
+    ):
+        found = f'  File "{frames.format(importer)}'
+        late = timeout_and_crash.late(courses.load().limits, found, is_cut=False)
+        assert str(late).startswith(told[0])
+        assert str(timeout_and_crash.asleep(found)).startswith(told[1])
+
+
+def test_a_merge_that_was_not_finished_is_named_in_a_helper_too(sandbox):
+    """The parser would call it invalid syntax."""
+    source = "def f():\n<<<<<<< HEAD\n    return 1\n=======\n    return 2\n>>>>>>> other\n"
+    status, text, where = fault(sandbox, Raised, source)
+    assert (status, where) == (Status.FAILED, "assignment/m.py:2")
+    assert text.startswith("a merge was not finished: keep the lines that you want")
+
+
+MEMORY, LINE_3 = "it asked for more than 512 MiB", "assignment/m.py:3 in f"
+PROCESSES = "it started more than 8 processes"
+OF_CHILDREN = "the processes that it started used 1 s of processor time"
+FORK_AND = "\n        if os.fork() == 0:\n            {}\n            os._exit(0)\n        {}"
+# By what is exceeded: the status, the message, the place, the limits of the test, the body of `f`.
+EXCEEDED = {
+    "processor time": (Status.TIMEOUT, "it used 1 s of processor time", "assignment/m.py in f",
+        {"cpu_seconds": 1}, "while True: pass"),
+    "processor time of children that run forever": (
+        Status.TIMEOUT, OF_CHILDREN, None, {"cpu_seconds": 1},
+        "while True:" + FORK_AND.format("while True: pass", "time.sleep(0.1)"),
+    ),
+    "processor time of children one by one": (Status.TIMEOUT, OF_CHILDREN, None, {"cpu_seconds": 1},
+        "while True:" + FORK_AND.format("while time.process_time() < 0.3: pass", "os.wait()")),
+    "memory of Python": (Status.MEMORY, MEMORY, LINE_3, {}, "bytearray(2**30)"),
+    "memory of a list": (Status.MEMORY, MEMORY, LINE_3, {}, "[0] * 2**40"),
+    "memory of torch": (Status.MEMORY, MEMORY, LINE_3, {}, "torch.empty(2**30)"),
+    "memory of numpy": (Status.MEMORY, MEMORY, LINE_3, {}, "numpy.ones(2**30)"),
+    "processes": (Status.CRASHED, PROCESSES, LINE_3, {"processes": 8},
+        "while True: os.fork() or time.sleep(100)"),
+    "threads": (Status.CRASHED, PROCESSES, LINE_3, {"processes": 8},
+        "while True: threading.Thread(target=time.sleep, args=(100,)).start()"),
+    "a file": (Status.CRASHED, "it wrote more than 1 MiB of files", LINE_3, {"file_bytes": MIB},
+        "file = open('/tmp/a', 'wb', buffering=0); file.write(bytes(2**20)); file.write(b'x')"),
+    "empty files": (Status.CRASHED, "it made more than 4096 files", None, {},
+        "[open(f'/tmp/{i}', 'w').close() for i in range(6000)]; time.sleep(100)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", EXCEEDED)
+def test_what_exceeds_a_limit_is_told(what, sandbox):
+    """With the limit and, where it is known, the line. The kernel counts threads as processes."""
+    status, text, where, limits, body = EXCEEDED[what]
+    source = f"import numpy, os, threading, time, torch\ndef f():\n    {body}\n"
+    expected = status, f"{text}, the limit of a test", where
+    assert expected == fault(sandbox, StudentFault, source, wall_seconds=600.0, **limits)
+
+
+def test_all_files_together_have_a_limit(sandbox):
+    """Files of 4 MiB each are written to a folder that holds 8 MiB."""
+    source = """
+        def f():
+            for name in "abc":
+                assert 2**22 == open("/tmp/" + name, "wb", buffering=0).write(bytes(2**22))
+    """
+    assert fault(sandbox, StudentFault, source, file_bytes=4 * MIB)[2] == "assignment/m.py:4 in f"
+
+
+PRINTS = """
+    import os, sys
+    def f():
+        print("first")
+        for _ in range(1000):
+            {way}
+        print("last")
+        os._exit(1)
+"""
+
+
+@pytest.mark.parametrize(
+    "way", ["print('x' * 999)", "os.write(1, b'x' * 1000)", "sys.stderr.write('x' * 999 + chr(10))"]
+)
+def test_what_is_printed_is_kept_up_to_a_limit(way, sandbox):
+    """The beginning and the end are kept; the rest is read and dropped, so prints never block."""
+    with session(sandbox, PRINTS.format(way=way), output_bytes=5000) as made:
+        with pytest.raises(Crashed):
+            ask(made)
+        assert 5000 == len(made.printed)
+        assert re.fullmatch(r"first\n[x\n]+last\n", made.printed)
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.parametrize("head", [0, 4])
+def test_the_middle_is_dropped_however_small_the_pieces_are(size, head):
+    """The beginning and the end are what a reader looks for, and they are exact."""
+    written, pipe = "".join(map(str, range(60))), Pipe(head_bytes=head, tail_bytes=8)
+    for start in range(0, len(written), size):
+        os.write(pipe.writing_end, written[start : start + size].encode())
+        assert pipe.read()
+    assert written[:head] + written[-8:] == pipe.text
+    os.close(pipe.writing_end)
+    assert not pipe.read()
+    pipe.close()
+
+
+FLOODS = """
+    import ctypes, os
+    def f():
+        for _ in range(64):
+            os.write(1, b"x" * 2**16)
+            os.write(2, b"y" * 2**16)
+        {line}
+"""
+
+
+ENDS = [
+    ("ctypes.string_at(0)", Crashed, "assignment/m.py:7 in f"),
+    ("while True: pass", TimedOut, "assignment/m.py in f"),
+    ("while True: os.write(1, b'x' * 2**16)", TimedOut, "assignment/m.py in f"),
+]
+
+
+@pytest.mark.parametrize(("line", "kind", "where"), every(3, ENDS))
+def test_where_it_was_is_known_whatever_it_prints(line, kind, where, sandbox):
+    """Python's traceback uses a separate pipe, which the test's output cannot fill."""
+    seconds = 1 if kind is TimedOut else 60
+    assert where == fault(sandbox, kind, FLOODS.format(line=line), cpu_seconds=seconds)[2]
+
+
+def test_a_limit_of_one_test_is_not_the_next_ones(sandbox):
+    source = "from resource import *\ndef f(): return getrlimit(RLIMIT_CPU), getrlimit(RLIMIT_CORE)"
+    byte = 1 if resource.getrlimit(resource.RLIMIT_CORE)[1] else 0  # too little for a core
+    for n in (7, 9):
+        assert ((n, n + 1), (byte, byte)) == answer(sandbox, source, cpu_seconds=n)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("os._exit(3)", "its process exited with code 3 before it answered"),
+        ("os._exit(0)", "its process exited with code 0 before it answered"),
+        ("os.kill(os.getpid(), 15)", "its process was ended by signal 15 (terminated)"),
+        ("os.write(3, b'x' * 100)", "it sent something that is not an answer: a frame claims 2021"),
+    ],
+)
+def test_an_end_without_an_answer_is_a_crash(line, text, sandbox):
+    told = fault(sandbox, Crashed, f"import os\ndef f():\n    {line}\n")
+    assert told[0] is Status.CRASHED
+    assert told[1].startswith(text)
+
+
+STARVED = """
+import sys
+from pathlib import Path
+from tests.grader.in_the_sandbox import answer, plain_box
+limit, used = map(Path, sys.argv[1:3])
+source = "import os\\ndef f(mib):\\n"
+source += "    return len(bytearray(mib * 2**20)) if mib else os.kill(os.getpid(), 9)"
+with plain_box(sys.argv[3]) as sandbox:
+    sandbox.wait_until_ready()
+    limit.write_text(str(int(used.read_text()) + 300 * 2**20))
+    for mib in (50, 0, 1500, 0, 50):
+        try:
+            print(answer(sandbox, source, mib, memory_bytes=2**31))
+        except Exception as e:
+            print(type(e).__name__, e)
+    limit.write_text(str(2**40))
+"""
+
+
+@pytest.fixture
+def memory_group():
+    """A control group with a memory limit: its process list, its limit and its usage."""
+    lines = Path("/proc/self/cgroup").read_text().splitlines()
+    own = dict(line.split(":", 2)[1:] for line in lines)
+    old, new = "/sys/fs/cgroup/memory" + own.get("memory", ""), "/sys/fs/cgroup" + own.get("", "")
+    for parent, limit, used in [
+        (old, "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        (new, "memory.max", "memory.current"),
+    ]:
+        group = Path(parent, "grader-test")
+        with suppress(OSError):
+            group.mkdir()
+            if (group / limit).exists():
+                yield [group / name for name in ("cgroup.procs", limit, used)]
+                group.rmdir()
+                return
+            group.rmdir()
+    pytest.skip("this machine cannot create a control group for memory")
+
+
+@pytest.mark.parametrize("level", every(2, LEVELS))
+def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(
+    memory_group, root, level
+):
+    """The machine has less memory than a test may use, and no test can imitate such a kill."""
+    processes, *files = map(str, memory_group)
+    enter = ["sh", "-c", f'echo $$ > {processes} && exec "$@"', "sh"]
+    command = [*enter, sys.executable, "-c", STARVED, *files, level]
+    done = ran(command, cwd=root)
+    before, suicide, killed, again, after = done.stdout.splitlines() or [done.stderr] * 5
+    assert [str(50 * 2**20)] * 2 == [before, after]
+    refused = "Raised [Errno 1] Operation not permitted"
+    assert [refused] * 2 == [suicide, again]
+    told = "GraderFault a test's process was killed from outside while it used"
+    assert re.match(rf"{told} [\d.]+ MiB of its 2 GiB: ", killed), killed
+
+
+@pytest.mark.parametrize(
+    ("more", "is_isolated", "whose"),
+    [(1, True, OutOfMemory), (0, True, GraderFault), (0, False, Crashed)],
+)
+def test_a_kill_is_the_tests_own_above_its_limit_or_without_a_filter(more, is_isolated, whose):
+    ending = Ending(signal=9, memory_bytes=LIMITS.memory_bytes + more)
+    assert whose is type(
+        timeout_and_crash.death(ending, LIMITS, "", cpu_limit=9, is_isolated=is_isolated)
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "is_stub"), [("raise NotImplementedError", True), ("f(x)", False)]
+)
+def test_what_torch_has_not_implemented_is_no_stub(line, is_stub):
+    assert is_stub is timeout_and_crash.is_a_stub(["NotImplementedError"], line)

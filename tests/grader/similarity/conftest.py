@@ -1,3 +1,0 @@
-"""The browser fixtures for tests of HTML pages."""
-
-from tests.handout.browsing import browser, page, window  # noqa: F401, these are fixtures

@@ -1,0 +1,161 @@
+"""Names in the text lead to stubs, of which the page shows the signature and the docstring."""
+
+import ast
+import html
+import inspect
+import re
+
+import pytest
+from bs4 import BeautifulSoup, SoupStrainer
+
+from grader.course import courses
+from grader.publish import secret_leaks
+from handout.site import agreement, calculator_formulas, stub_page
+from tests.handout.page_figures import CODE
+
+COURSE = courses.load()
+
+
+def words(text):
+    """The words of a text, however it is set."""
+    return " ".join(re.findall(r"\w+", text))
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("browser")
+def test_every_name_of_a_problem_leads_to_its_stub(site):
+    """The problem's box links each name, and its place shows the docstring of assignment/."""
+    page, sources = (site / "stubs.html").read_text(encoding="utf-8"), agreement.stubs(COURSE)
+    for number, module in enumerate(COURSE.modules, 1):
+        pages = site.glob(f"{number:02}_*.html")
+        chapter = "".join(page.read_text(encoding="utf-8") for page in pages)
+        tree = {getattr(node, "name", None): node for node in ast.parse(sources[module]).body}
+        for name in [n for p in COURSE.problems if p.module == module for n in p.functions]:
+            assert f'href="stubs.html#stub-{name}"' in chapter, name
+            _, found, shown = page.partition(f'<section class="stub" id="stub-{name}">')
+            text = html.unescape(re.sub("<[^>]+>", " ", shown.partition("</section>")[0]))
+            assert found, name
+            assert words(ast.get_docstring(tree[name])) in words(text), name
+            assert 'href="stubs.html"' in chapter, "the sidebar lists the page"
+    assert "TODO" not in page
+    assert "NotImplementedError(" not in page
+
+
+def test_no_body_is_shown():
+    """Whatever a module contains, only signatures and docstrings of its definitions are shown."""
+    source = '''
+@given
+def area(
+    width: float,
+) -> float:
+    """The area."""
+    secret = width
+    return secret
+
+
+class Square:
+    """A square."""
+
+    secret = 2
+
+    def side(self) -> int:
+        # A secret.
+        return self.secret
+
+    def area(self) -> int:
+        """Its area."""
+
+        def secret(): ...
+'''
+    signature = "@given\ndef area(\n    width: float,\n) -> float:"
+    assert stub_page.stub(source, "area") == [(signature, "The area.")]
+    assert stub_page.stub(source, "Square") == [
+        ("class Square:", "A square."),
+        ("def side(self) -> int:", ""),
+        ("def area(self) -> int:", "Its area."),
+    ]
+
+
+def test_a_docstring_is_text():
+    """Prose becomes paragraphs, arguments a list; lines of formulas stay lines."""
+    docstring = """Move `p`.
+
+    m ← β m
+    p ← p − m < 1
+
+    Args:
+        p: A tensor, which
+            is changed.
+        m: Another one.
+    """
+    assert stub_page.as_html(inspect.cleandoc(docstring)) == (
+        '<p>Move <code>p</code>.</p><p class="lines">m ← β m\np ← p − m &lt; 1</p>'
+        "<h4>Args</h4><ul><li>p: A tensor, which is changed.</li><li>m: Another one.</li></ul>"
+    )
+
+
+def test_a_common_word_is_a_link_only_in_its_own_chapter():
+    """The problem `checkpoint` of one chapter is not the function `checkpoint` of another."""
+    assert "checkpoint" in stub_page.linked(COURSE, "12_activation_checkpointing")
+    assert "checkpoint" not in stub_page.linked(COURSE, "10_checkpointing")
+    assert "tensor_bytes" in stub_page.linked(COURSE, "10_checkpointing") & stub_page.linked(
+        COURSE, "index"
+    )
+
+
+# --- no page or file loaded by a page contains a line of a solution -------------------------------
+
+
+# The least number of non-blank characters. Shorter lines, such as `for _ in range(2):` and
+# `np.save(file, tokens)`, are in every program.
+LONG = 24
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("browser")
+def test_no_line_of_a_solution_is_on_a_page(site):
+    """No line is in the text, in the code or in the files that a page loads.
+
+    Spaces and quotes are ignored.
+    """
+    secret = {
+        code: where for code, where in secret_leaks.secrets(COURSE).items() if len(code) >= LONG
+    }
+    files = {}
+    for path in [*site.glob("*.html"), *site.rglob("*.js"), *site.rglob("*.ipynb")]:
+        text = path.read_text(encoding="utf-8")
+        code = BeautifulSoup(text, "html.parser", parse_only=SoupStrainer(["pre", "code"]))
+        pieces = [piece.get_text() for piece in code]
+        files |= {path.name: text.encode(), f"{path.name}: code": "\n".join(pieces).encode()}
+    assert secret_leaks.leaks(files, secret) == []
+    assert sum(content.count(b"\n") for content in files.values()) > 10_000
+
+
+def test_no_code_on_a_page_defines_what_a_problem_asks_for():
+    """Blocks of code call the student's functions and define none of them."""
+    asked = {name for problem in COURSE.problems for name in problem.functions}
+    defined = set()
+    for text in agreement.pages().values():
+        for block in CODE.finditer(text):
+            lines = [line.strip() for line in block["code"].splitlines()]
+            source = "\n".join(line[4:] for line in lines if line.startswith((">>> ", "... ")))
+            for node in ast.walk(ast.parse(source)):
+                if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                    defined.add(node.name)
+    assert defined & asked == set()
+
+
+def test_no_formula_of_a_calculator_is_an_expression_of_the_reference():
+    """Formulas are written differently, so none can be pasted as a solution."""
+    expressions = {
+        ast.unparse(node.value)
+        for path in COURSE.reference.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.Return, ast.Assign)) and node.value is not None
+    }
+    written = {
+        ast.unparse(calculator_formulas.checked(r.formula))
+        for c in calculator_formulas.load().values()
+        for r in [*c.result, *c.column]
+    }
+    assert {formula for formula in written & expressions if not formula.isidentifier()} == set()
