@@ -151,7 +151,7 @@ def test_a_plain_course_says_nothing_of_what_it_has_not(plain, tmp_path):
     python, folder = plain
     said = [p.read_text() for p in folder.rglob("*.[pmt]*") if p.suffix != ".pyc"]
     student = released(python, folder, tmp_path)
-    assert not [*student.glob("kit/stand_in*")]
+    assert not [*student.glob("kit/gpu_stand_in*")]
     said += [path.read_text() for path in student.rglob("*.[pmt]*") if "kit" not in path.parts]
     changed(student / "assignment" / "words.py", "raise NotImplementedError", "return 5  #")
     for arguments in ((), ("--help",), ("check", "count_words"), ("check", "report")):

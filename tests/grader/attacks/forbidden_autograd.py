@@ -124,7 +124,7 @@ class Recorder(TorchDispatchMode):
         program.append((func, args, kwargs or {}, out))
         return out
 
-Recorder.__module__ = "kit.stand_in"
+Recorder.__module__ = "kit.gpu_stand_in"
 program = []
 old = [torch.ones(shape, requires_grad=True) for shape in ((3, 4), (5, 4), (3, 5))]
 with Recorder():

@@ -322,13 +322,13 @@ def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_s
         ("reference", "reference", [], POINTS, POINTS),
         ("stub", "stub", here, 0.0, POINTS),
         ("wrong", "nine", here, 0.0, POINTS),
-        ("variant", "variant", [], POINTS, POINTS),
+        ("variant", "itemsize_and_loop", [], POINTS, POINTS),
     ] == tried(got["cpu"])
     assert [
         ("reference", "reference", [], POINTS / 2, POINTS / 2),
         ("stub", "stub", there, 0.0, POINTS / 2),
         ("wrong", "four", there, 0.0, POINTS / 2),
-        ("variant", "variant", [], POINTS / 2, POINTS / 2),
+        ("variant", "itemsize_and_loop", [], POINTS / 2, POINTS / 2),
     ] == tried(got["cuda"])
     assert ([], []) == (got["cpu"]["complaints"], got["cuda"]["complaints"])
     assert [here, there] == [[*got[on]["tests"]["tensor_memory"]] for on in ("cpu", "cuda")]

@@ -439,7 +439,7 @@ def test_the_folder_lies_where_programs_may_run_and_is_space(monkeypatch, tmp_pa
 @NEEDS_LANDLOCK
 def test_a_container_with_few_users_or_without_a_capability_is_noticed(monkeypatch):
     """The message names what to add; without the check, a grade would end in a traceback."""
-    monkeypatch.setattr(landlock.visible, "FIRST_USER", 2**32)
+    monkeypatch.setattr(landlock.visible_files, "FIRST_USER", 2**32)
     assert "this container has no user ids from 4,294,967,296 upwards" == LEVEL.why_not()
     monkeypatch.setattr(landlock, "_capabilities", lambda: 0b1100_0001)
     lacks = "root lacks the capability KILL here: start the container with --cap-add KILL"
@@ -473,7 +473,7 @@ def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monk
     big.mkdir(parents=True)
     big.parent.chmod(0o700)
     (big / "file").write_bytes(bytes(2 * MIB))
-    monkeypatch.setattr(landlock.visible, "package_paths", lambda packages: (big,))
+    monkeypatch.setattr(landlock.visible_files, "package_paths", lambda packages: (big,))
     monkeypatch.setattr(landlock, "MOST_COPIED_BYTES", MIB)
     sentence = r"may not pass through /.*, where big is: chmod o\+x /"
     with pytest.raises(SandboxUnavailable, match=sentence):
