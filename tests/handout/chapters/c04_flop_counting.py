@@ -238,7 +238,7 @@ class Chapter(Figures):
         self.gives(us_revoked=n("January 2025"))
         size, other = ra.transformer_parameters(GPT3), fc.training_flops(wren.PARAMETERS, tokens)
         llama_tokens = 15 * 10**12  # by its model card
-        llama = fc.training_flops(ra.transformer_parameters(quizzes.LLAMA_70B), llama_tokens)
+        llama = fc.training_flops(quizzes.multiplied(quizzes.LLAMA_70B), llama_tokens)
         deep = fc.TransformerConfig(0, 1024, 12, 1024, 16, 4096)
         assert ra.transformer_parameters(deep) == 12 * 1024**2 * 12
         self.gives(seen_layers=12, seen_width=1024, seen_size=n("150.9M"))
