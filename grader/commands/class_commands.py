@@ -654,7 +654,7 @@ def _current(book: Gradebook, device: str) -> int:
 
 # --- exports --------------------------------------------------------------------------------------
 
-EXPORTS: dict[str, Export] = removable.objects("grader.commands.exports", "EXPORT")
+EXPORTS: dict[str, Export] = removable.objects("grader.commands.export_options", "OPTION")
 READ = {name for one in EXPORTS.values() for name, (*_, mark) in one.options.items() if not mark}
 
 

@@ -113,7 +113,7 @@ def _settings(course: Course) -> dict[str, bytes]:
         "DEPENDENCIES": '", "'.join([*course.packages, "pytest>=8.2"]),
     }
     files = {}
-    for path in (Path(__file__).parent / "bundle_template").iterdir():
+    for path in (Path(__file__).parent / "default_student_bundle").iterdir():
         text = path.read_text(encoding="utf-8")
         for word, instead in words.items():
             text = text.replace(word, instead)

@@ -29,10 +29,10 @@ def render(
 ) -> str:
     """A whole page from a template that extends `base.html`, whose values are all escaped.
 
-    Styles follow `look.css`, and scripts, only trusted ones, run at the end of the page. With
+    Styles follow `base.css`, and scripts, only trusted ones, run at the end of the page. With
     `loose_style`, every inline style is allowed, for a library that makes style elements.
     """
-    look = (TEMPLATES / "look.css").read_text(encoding="utf-8")
+    look = (TEMPLATES / "base.css").read_text(encoding="utf-8")
     style = "\n".join([look, *styles])
     return (
         _environment(folder)

@@ -28,7 +28,7 @@ MAX_IGNORED = 20
 MAX_ROWS = 200
 MAX_NOTES = 30  # comments by people
 LONGEST = 300  # characters of a rule, a hint or a fact
-# The CSS class of a status; see look.css.
+# The CSS class of a status; see base.css.
 LOOKS = {
     Status.PASSED: "good",
     Status.NOT_ATTEMPTED: "muted",

@@ -13,7 +13,7 @@ autograd            no backward pass may run inside a function to be written by 
                     and none that code traces may run anywhere (forbidden_backward.py)
 
 The source of a guarded object cannot be read either, because a copy of it would not be guarded
-(forbidden_sources.py).
+(guarded_sources.py).
 
 This module shares a process with the code that it watches, so it is not a security boundary. It
 makes delegation harder than the exercise itself, and honest code never triggers it.
@@ -31,7 +31,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from types import BuiltinFunctionType, CellType, FrameType, FunctionType, ModuleType
 from typing import Any, NoReturn
 
-from grader.worker.forbidden_sources import GuardedSources
+from grader.worker.guarded_sources import GuardedSources
 
 Place = list[Any]  # [file, line, function, text of the line]; plain data, because it is sent
 Violation = dict[str, Any]  # {"name": str, "where": Place | None}

@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from grader.worker import forbidden_at_runtime
 from grader.worker.forbidden_at_runtime import Tripwire
 
+A_PASS = "autograd's backward pass"
 # Operators that are the whole backward pass of a product, and torch's formulas for one.
 WHOLE_PASSES = re.compile(r"(linear|matmul|conv\w*)_backward(_|$)")
 PRODUCTS = re.compile(r"(mm|mv|dot|addr|linear|matmul|convolution)backward\d", re.IGNORECASE)
@@ -47,8 +48,8 @@ def _watch(tripwire: Tripwire) -> None:
         """Torch's engine, which ends the test at a forbidden pass; no attribute leads to it."""
 
         def run_backward(self, outputs: Any, gradients: Any, *args: Any, **kwargs: Any) -> Any:
-            if _is_forbidden(outputs, gradients):
-                _trip(tripwire)
+            if name := _forbidden(outputs, gradients):
+                _trip(tripwire, name)
             return engine.run_backward(outputs, gradients, *args, **kwargs)
 
         def queue_callback(self, callback: Any) -> None:
@@ -61,16 +62,20 @@ def _watch(tripwire: Tripwire) -> None:
     variable.ImperativeEngine = torch._C._ImperativeEngine = Engine  # type: ignore[assignment, misc]
 
 
-def _is_forbidden(outputs: Any, gradients: Any) -> bool:
-    """Whether a pass runs inside a function to be written by hand, or may be written down.
+def _forbidden(outputs: Any, gradients: Any) -> str:
+    """What is forbidden about a pass that is about to run; "" for nothing.
 
-    Code of the student's can write a pass down that it traces, or one that it looks at through a
-    mode of its own while torch multiplies.
+    A pass inside a function to be written by hand is. So is one that code of the student's could
+    write down: one that it traces, or that a mode of its own sees while torch multiplies.
     """
     modes = [mode for mode in _get_current_dispatch_mode_stack() if not _is_of_ours(type(mode))]
-    by_hand = any(isinstance(mode, _GraphTasks) for mode in modes)
-    traced = torch._C._get_tracing_state() or any(map(_sees_operators, [*outputs, *gradients]))
-    return bool(by_hand or traced or (modes and _multiplies(outputs)))
+    if any(isinstance(mode, _GraphTasks) for mode in modes):
+        return A_PASS
+    if torch._C._get_tracing_state() or any(map(_sees_operators, [*outputs, *gradients])):
+        return f"{A_PASS} in a trace, or on tensors that see its operators"
+    return (
+        f"{A_PASS} under a mode that sees its operators" if modes and _multiplies(outputs) else ""
+    )
 
 
 def _sees_operators(tensor: Any) -> bool:
@@ -98,14 +103,14 @@ def _is_of_ours(kind: type) -> bool:
     return _is_ours(kind.__module__) and home.get(kind.__name__) is kind
 
 
-def _trip(tripwire: Tripwire) -> None:
+def _trip(tripwire: Tripwire, name: str) -> None:
     """End the test if student code itself started the pass, not a function from a probe."""
     frame: FrameType | None = sys._getframe()
     while frame and not frame.f_code.co_filename.startswith(tripwire.folder):
         if _is_ours(frame.f_globals.get("__name__", "")):
             return
         frame = frame.f_back
-    tripwire.trip("autograd's backward pass")
+    tripwire.trip(name)
 
 
 class NoBackwardPass(ExitStack):
@@ -134,7 +139,7 @@ class NoBackwardPass(ExitStack):
         return saved
 
     def _trip(self) -> None:
-        _trip(self._tripwire)
+        _trip(self._tripwire, A_PASS)
 
 
 class _GraphTasks(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -16,15 +16,15 @@ PARTS = {
     "prairielearn": (("platforms/removable/prairielearn_platform.py",), "prairielearn"),
     "autolab": (("platforms/removable/autolab_platform.py",), "autolab"),
     "ray": (("classroom/removable/ray_cluster.py",), r"\bray\b"),
-    "sources": (("commands/exports/sources_export.py",), "jplag|compare50"),
+    "sources": (("commands/export_options/sources_option.py",), "jplag|compare50"),
     "moodle": (("classroom/intake/removable/moodle_download.py",), "moodle"),
     "canvas": (
         ("classroom/canvas_api.py", "classroom/canvas_csv.py", "classroom/canvas_push.py",
-         "commands/removable/push_command.py", "commands/exports/canvas_export.py",
+         "commands/removable/push_command.py", "commands/export_options/canvas_option.py",
          "classroom/intake/removable/canvas_download.py", "course/removable/canvas_rules.py"),
         "canvas"),
     "classroom50": (
-        ("classroom/classroom50_scores.py", "commands/exports/classroom50_export.py",
+        ("classroom/classroom50_scores.py", "commands/export_options/classroom50_option.py",
          "course/removable/classroom50_rules.py"), "classroom ?50"),
 }  # fmt: skip
 

@@ -19,7 +19,7 @@ class Windows(TypedDict):
     """The result of `windows`."""
 
     result: Any
-    is_view: bool
+    later: Any  # the same windows after each number of x has changed its sign
 
 
 def unique_bytes_of_a_generator(student: Any, *, tensors: Sequence[Tensor]) -> Any:
@@ -48,10 +48,11 @@ def shares_storage_on_meta(student: Any, *, shape: Sequence[int]) -> list[Any]:
 
 
 def windows(student: Any, *, base: Tensor, first: int, every: int, size: int, step: int) -> Windows:
-    """sliding_windows of base[first::every], and whether they have its storage."""
+    """sliding_windows of base[first::every], before and after a change of these numbers."""
     x = base.clone()[first::every]
     result = student.tensor_memory.sliding_windows(x, size, step)
     if not isinstance(result, Tensor):
-        return {"result": result, "is_view": False}
-    is_view = result.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
-    return {"result": result.clone(), "is_view": is_view}
+        return {"result": result, "later": result}
+    before = result.clone()
+    x.neg_()
+    return {"result": before, "later": result}

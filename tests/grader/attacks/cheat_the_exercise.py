@@ -110,21 +110,24 @@ def write(v):
 
 
 # %% claim_to_be_a_view
-"""Returns a copy where a view is required, and patches torch so that the probe cannot tell the difference.
+"""Returns a copy where a view is required, of a class that claims to have the storage of x.
 
 target: storage_views
 reference: before
 earns: less
-open: whether two tensors share storage can be tested only in the worker, which the student's code can change; faking it is harder than the exercise.
-holds: a copy is not accepted as a view.
+holds: a copy is not accepted as a view: a change of x has to show in a view.
 """
-torch.UntypedStorage.data_ptr = lambda self: 1
-torch.Tensor.__eq__ = lambda self, other: torch.ones(())
+honest = sliding_windows  # noqa: F821
+
+class Claims(torch.Tensor):
+    def untyped_storage(self):
+        return storages[-1]
+
+storages = []
 
 def sliding_windows(x, size, step):
-    if not 1 <= size <= len(x) or step < 1:
-        raise ValueError("size or step")
-    return torch.stack([x[i : i + size] for i in range(0, len(x) - size + 1, step)])
+    storages.append(x.untyped_storage())
+    return honest(x, size, step).clone().as_subclass(Claims)
 
 
 # %% public_answers

@@ -14,6 +14,23 @@ from torch import nn, profiler
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
+# %% annealing_of_averaged_weights
+"""Takes the cosine from torch's scheduler for averaged weights.
+
+target: lr_schedule
+holds: the formula of every scheduler of torch is guarded.
+"""
+anneal = vars(torch.optim.swa_utils.SWALR)["_cosine_" + "anneal"].__func__
+
+def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters):
+    if it < warmup_iters:
+        return max_learning_rate * it / warmup_iters
+    if it > cosine_cycle_iters:
+        return min_learning_rate
+    gone = anneal((it - warmup_iters) / (cosine_cycle_iters - warmup_iters))
+    return max_learning_rate + (min_learning_rate - max_learning_rate) * gone
+
+
 # %% checkpoint_by_another_library
 """Has another part of torch call the forbidden function.
 

@@ -122,7 +122,7 @@ def test_the_markdown_leaves_without_the_marks_of_its_figures():
         for path, content in student_bundle.student(COURSE, None).items()
         if path.endswith(".md") and path.startswith("handout/")
     }
-    assert b"state takes 8 of 16 bytes" in pages["handout/08_optimizers.md"]
+    assert b"keeps 8 of 16 bytes" in pages["handout/08_optimizers.md"]
     assert [path for path, content in pages.items() if b"]{#" in content] == []
 
 

@@ -77,6 +77,35 @@ except RuntimeError:
     y = None
 assert y is None, "a change in place goes unnoticed"
 """
+TRACED = """
+import torch
+
+def gradient(x):
+    x = x.detach().requires_grad_()
+    (x @ x).sum().backward()
+    return x.grad.clone()
+
+f = torch.jit.trace(gradient, torch.ones(2, 2), check_trace=False)
+"""
+SEEN_BY_A_TENSOR = """
+import torch
+
+class Seen(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inside):
+        return torch.Tensor._make_wrapper_subclass(cls, inside.shape, dtype=inside.dtype)
+
+    def __init__(self, inside):
+        self.inside = inside
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        plain = [x.inside if isinstance(x, cls) else x for x in args]
+        return cls(func(*plain, **(kwargs or {})))
+
+x = Seen(torch.ones(2, 2)).requires_grad_()
+f = torch.autograd.grad(x @ x, x, Seen(torch.ones(2, 2)))
+"""
 ASKS_FOR_A_PROGRAM = """
 import platform, uuid
 
@@ -129,6 +158,15 @@ def test_checks_that_were_left_in_a_module_run_as_everywhere(sandbox):
     """They run backward passes, also where a function is to be written without one."""
     x = torch.eye(2)
     assert answer(sandbox, CHECKS_LEFT_IN_A_MODULE, x, by_hand=["m.f"], **ALLOWED) == x.tolist()
+
+
+@warm
+@pytest.mark.parametrize("source", [TRACED, SEEN_BY_A_TENSOR], ids=["traced", "seen by a tensor"])
+def test_no_backward_pass_is_written_down(sandbox, source):
+    """The attacks of forbidden_autograd.py do so under a mode."""
+    _, said, where = fault(sandbox, PolicyBroken, source, torch.ones(2, 2), by_hand=["m.f"])
+    assert said == "calls autograd's backward pass in a trace, or on tensors that see its operators"
+    assert where.startswith("assignment/m.py:")
 
 
 @warm

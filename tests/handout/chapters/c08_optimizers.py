@@ -264,9 +264,6 @@ class Chapter(Figures):
         self.gives(rms_p=(p, lr * g, math.sqrt(v) + eps, first))
         mu = op.SGD([torch.zeros(1)]).defaults["momentum"]
         assert kept_bytes(lambda parameters: op.SGD(parameters, momentum=mu)) == 0
-        fresh = torch.zeros(3, requires_grad=True)
-        assert not op.AdaGrad([fresh]).state
-        assert "sum" in torch.optim.Adagrad([fresh]).state[fresh], "before the first step"
         self.gives(no_momentum=mu, every_itemsize=F32.itemsize)
 
     def adamw(self) -> None:

@@ -106,8 +106,7 @@ class Chapter(Figures):
         )
         self.formula("cosine_formula", "min + (max − min) · (1 + cos(π x)) / 2", holds)
         assert all(same([rate(it) for it in range(w)], [most * it / w for it in range(w)]))
-        top, bottom = 1 + math.cos(0), 1 + math.cos(math.pi)
-        self.gives(first_rate=rate(0), cosine_top=top, cosine_bottom=bottom)
+        self.gives(first_rate=rate(0), cosine_bottom=1 + math.cos(math.pi))
         assert op.lr_cosine_schedule(0, most, least, 0, 5) == most
         constant = steps(lambda p: op.AdamW(p, 0.1, eps=0.0, weight_decay=0.0), [0.3] * 50)
         assert math.isclose(constant[-2] - constant[-1], 0.1)

@@ -95,9 +95,7 @@ class Chapter(Figures):
         assert wren.WREN.vocab_size - 1 <= np.iinfo(UINT16).max
         self.gives(wren_corpus_gb=wren.TOKENS * UINT16.itemsize / 1e9, windows=wren.SEQUENCES)
         self.gives(context=wren.WREN.context_length, batch_tokens=tokens, read_mb=read / 1e6)
-        step = n(f"{wren.STEP_FLOPS / 1e15:.2f}e15")
-        self.gives(step_flops=step, devices=wren.DEVICES)
-        self.gives(mfu=wren.MFU, step_seconds=wren.STEP_SECONDS, moved_mb=moved / 1e6)
+        self.gives(step_seconds=wren.STEP_SECONDS, moved_mb=moved / 1e6)
         assert wren.DEVICES == 8, "an eighth of the batch on each GPU"
         missed = (1 - wren.WREN.context_length / wren.TOKENS) ** (wren.STEPS * wren.SEQUENCES)
         assert abs(missed - math.exp(-1)) < 1e-6

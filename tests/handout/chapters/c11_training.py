@@ -161,7 +161,7 @@ class Chapter(Figures):
         self.gives(resumed_rate=round(resumed.learning_rates[0], 4))
         after = [step for step in range(steps) if (step + 1) % every == 0 or step + 1 == steps]
         self.gives(every=every, steps=steps, checkpoint_steps=after)
-        self.gives(steps_done=[step + 1 for step in after], stop=stop, cut_step=logged[-1])
+        self.gives(steps_done=[step + 1 for step in after], stop=stop)
         for row, file in [
             (logged, saved),
             (cut, still),

@@ -174,7 +174,6 @@ class Chapter(Figures):
         root = round(LAYERS**0.5)
         self.gives(root_alive=(self.kept[root], self.own[root], alive[root]))
         self.gives(plain_units=self.plain[nn.GELU], layers=LAYERS, segment_counts=SEGMENTS)
-        self.gives(kept_and_own=[(self.kept[k], self.own[k]) for k in SEGMENTS])
         self.gives(alive=[alive_at_once(k) for k in SEGMENTS])
         count, parts = 7, 3
         lengths = segment_lengths(count, parts)

@@ -44,7 +44,7 @@ def _write(whole: Class, found: list[Standing], paths: Paths) -> list[str]:
     return made.notes
 
 
-EXPORT = Export(
+OPTION = Export(
     {
         "classroom50": ("A scores.json with overrides for Classroom 50.", "FILE", Writes()),
         "classroom50-scores": (

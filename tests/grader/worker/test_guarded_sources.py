@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.base.errors import Raised
-from grader.worker import forbidden_sources
+from grader.worker import guarded_sources
 from tests.grader.in_the_sandbox import answer, ask, session
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
@@ -75,7 +75,7 @@ LOADS = """
         spec = importlib.util.spec_from_file_location(foreign, file, loader=loader)
         return loader.create_module(spec) is not None
 """
-HERE = [name for name in forbidden_sources.UNHEARD if importlib.util.find_spec(name)]
+HERE = [name for name in guarded_sources.UNHEARD if importlib.util.find_spec(name)]
 WAYS_TO_LOAD = ["its own name", "a foreign name", "a copy"]
 
 
@@ -103,7 +103,7 @@ def test_every_module_in_c_that_opens_files_itself_is_listed():
     calls = re.compile(rb"\0(?:fopen|open|openat|execv|PyRun_\w+|Py_NewInterpreter\w*)(?:64)?\0")
     folder = Path(sysconfig.get_path("stdlib"), "lib-dynload")
     found = [path for path in folder.glob("*.so") if calls.search(path.read_bytes())]
-    known = {*forbidden_sources.UNHEARD, "_zoneinfo", "pyexpat"}
+    known = {*guarded_sources.UNHEARD, "_zoneinfo", "pyexpat"}
     assert {path.name.partition(".")[0] for path in found} <= known
 
 

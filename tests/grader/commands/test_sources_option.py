@@ -8,7 +8,7 @@ import pytest
 from grader.base.output_paths import SIDECARS
 from grader.classroom import gradebook
 from grader.classroom.class_records import Student
-from grader.commands.exports.sources_export import COLUMNS
+from grader.commands.export_options.sources_option import COLUMNS
 from grader.course import courses
 from grader.submission.submissions import Submission
 from tests.grader.in_this_process import DUE, hand_in, of

@@ -55,7 +55,7 @@ def _keep(path: Path, text: bytes) -> None:
     files.write(path, text)
 
 
-EXPORT = Export(
+OPTION = Export(
     {
         "sources": (
             "The modules that count, and the code that all students get, for programs that look "

@@ -23,7 +23,7 @@ def _write(whole: Class, found: list[Standing], paths: Paths) -> list[str]:
     return table.notes
 
 
-EXPORT = Export(
+OPTION = Export(
     {
         "canvas": ("A file for Canvas to import.", "FILE", Writes()),
         "canvas-export": (
