@@ -181,6 +181,7 @@ MODULES = {
 # Problem to (module, points, device, forbidden, hidden tests).
 TESTS = {
     "passes": ("good", 3, "cpu", [], """
+        @pytest.mark.own_process
         def test_it_doubles(student):
             "Twice the number."
             expect.value(student.good.double(2), 4, of="double")
@@ -307,7 +308,7 @@ TESTS = {
     "untested": ("good", 2, "cpu", [], ""),
     "both": ("good", 6, "cpu", [], """
         test_it_doubles = asks("good.double", 1, expected=2)
-        test_another = asks("good.double", 2, expected=4)
+        test_another = pytest.mark.own_process(asks("good.double", 2, expected=4))
         """),
     "on_a_gpu": ("good", 7, "cuda", [], """
         test_logic = asks("good.double", 1, expected=2)
@@ -325,10 +326,6 @@ TESTS = {
     "counts": ("stateful", 3, "cpu", [], """
         @pytest.mark.parametrize("x", [1, 2])
         def test_first_call(student, x):
-            expect.value(student.stateful.count(), 1, of="count")
-
-        @pytest.mark.own_process
-        def test_alone(student):
             expect.value(student.stateful.count(), 1, of="count")
 
         test_after_it = asks("stateful.count", expected=1)
@@ -854,13 +851,9 @@ def test_only_a_test_that_does_not_pass_ends_its_process(forks):
     assert {"cases": 6} == forks["three cases, fresh"]
 
 
-def test_problems_of_one_module_share_a_process(forks):
-    assert {"passes": 1} == forks["one module"]
-
-
-def test_a_marked_test_has_its_process_to_itself(forks):
-    """The second case is repeated; the marked test and the one after it start in new processes."""
-    assert 4 == forks["first"]["counts"]
+def test_problems_of_one_module_share_a_process_but_for_a_marked_test(forks):
+    """The first and the last of the four tests are marked; the others share the second process."""
+    assert {"passes": 2, "both": 1} == forks["one module"]
 
 
 def test_a_stub_ends_no_process(forks, first):
