@@ -18,7 +18,7 @@ from flight.bets import IN_A_TERMINAL, can_ask, number_in
 from flight.model import SIZES
 from flight.prediction import LINES, SECONDS, Machine, Row, predicted, table
 from kit.safe_text import message_of, print_anywhere, printable, ticking
-from kit.student_command import check, last_time, read_course, submit
+from kit.student_command import check, previous_check, read_course, submit
 
 FOLDER = "flights"
 
@@ -215,15 +215,15 @@ def _own(root: Path, mine: list[str]) -> tuple[list[str], list[str]]:
     """The problems whose parts are the student's, and those of them whose public tests fail."""
     course: dict[str, Any] = read_course(root)
     problems = [p for p in course["problem"] if p["id"] in parts.OF_PROBLEM]
-    files = last_time.Files.now(root, {p["module"] for p in course["problem"]})
-    known = last_time.read(root)
+    files = previous_check.Files.now(root, {p["module"] for p in course["problem"]})
+    known = previous_check.read(root)
     unknown = [p for p in problems if not known.has(p, files)]
     if unknown:
         print("your parts are used where the public tests pass; running those tests first\n")
         if (code := check.main(root, unknown, course, check.Options(advise=False))) not in (0, 1):
             raise SystemExit(code)
         print()
-        known = last_time.read(root)
+        known = previous_check.read(root)
     done = {p["id"] for p in problems if known.status(p, files) == "done"}
     own = [name for name in parts.OF_PROBLEM if name in done or name in mine]
     return own, [name for name in own if name not in done]

@@ -36,7 +36,7 @@ from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from kit import handing_in
 from kit.student import call
-from kit.student_command import last_time, read_course
+from kit.student_command import previous_check, read_course
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
 
 TREE = Path(__file__).resolve().parents[1]
@@ -398,8 +398,8 @@ def test_the_flight_of_the_reference(tmp_path: Path) -> None:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)
     problems = read_course(tmp_path)["problem"]
-    now = last_time.Files.now(tmp_path, {p["module"] for p in problems})
-    last_time.read(tmp_path).write(tmp_path, now, problems, {p["id"] for p in problems})
+    now = previous_check.Files.now(tmp_path, {p["module"] for p in problems})
+    previous_check.read(tmp_path).write(tmp_path, now, problems, {p["id"] for p in problems})
     size = ("--size", "egg" if REHEARSAL else "wren", "--steps", "12", "--autocast")
     shown = python("-m", "assignment", "fly", *size, cwd=tmp_path)
     print(shown)

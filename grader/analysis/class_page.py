@@ -16,7 +16,7 @@ from grader.report.shared_wording import clean, number
 
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"
-SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "templates/class.js")
+SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "templates/class_charts.js")
 TOP = 15  # mistakes that are shown at first
 SHOWN_TESTS = 12  # tests that are shown at first
 # The states that a person has to act on, the most urgent first.

@@ -5,7 +5,7 @@ from typing import Any
 
 import jinja2
 
-from handout.site import calculator_formulas, number_formats
+from handout.site import calculator_formulas, calculator_rounding
 
 TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -30,8 +30,8 @@ def html(name: str) -> str:
             kind: calculator_formulas.choices(calculator, kind)
             for kind in calculator_formulas.CHOICES
         },
-        display=number_formats.display,
-        units=number_formats.UNITS if has_bytes(calculator) else (),
+        display=calculator_rounding.display,
+        units=calculator_rounding.UNITS if has_bytes(calculator) else (),
         typed=typed,
     )
 

@@ -19,7 +19,7 @@ import torch
 from grader.solutions.reference import einops_reshaping, linear, optimizers, precision
 from grader.solutions.reference import flop_counting as flops
 from grader.solutions.reference import resource_accounting as accounting
-from handout.site import calculator_formulas, calculators, micro_batch, number_formats, wren
+from handout.site import calculator_formulas, calculator_rounding, calculators, micro_batch, wren
 
 NAPKIN = Path(__file__).parents[1] / "napkin.toml"
 
@@ -170,4 +170,6 @@ def written(question: Question) -> str:
     if spec:
         return f"{question.answer:,{spec}} {unit}".strip()
     value = question.answer
-    return number_formats.fixed(value, 0) if value < 10**9 else f"{value:.3g}".replace("e+", "e")
+    return (
+        calculator_rounding.fixed(value, 0) if value < 10**9 else f"{value:.3g}".replace("e+", "e")
+    )

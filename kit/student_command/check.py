@@ -24,8 +24,8 @@ from typing import Any, TextIO
 import kit
 from kit import handing_in
 from kit.safe_text import counted, labelled, printable
-from kit.student_command import last_time, progress_markdown, submit
-from kit.student_command.last_time import Files
+from kit.student_command import previous_check, progress_markdown, submit
+from kit.student_command.previous_check import Files
 from kit.student_command.public_outcomes import (
     Failure,
     ProblemProgress,
@@ -121,7 +121,7 @@ def _next_open(
     root: Path, course: dict[str, Any], files: Files, green: set[str]
 ) -> dict[str, Any] | None:
     """The first problem with public tests that is not done, or None."""
-    known = last_time.read(root)
+    known = previous_check.read(root)
     left = (p for p in course["problem"] if p["id"] not in green and _has_tests(root, p))
     return next((dict(p) for p in left if known.status(p, files) != "done"), None)
 
@@ -141,7 +141,7 @@ class _Run:
         self.outcome: RunOutcome | None = None
         self._asked, self._hinted = options, dict[str, tuple[str, int]]()
         self.changed = False  # a file was saved meanwhile
-        self._before = last_time.read(root)
+        self._before = previous_check.read(root)
         since = {p["id"]: self._before.status(p, files) for p in problems}
         order = {"changed": 0, "open": 1, "done": 2}
         self._problems = sorted(problems, key=lambda p: order[since[p["id"]]])

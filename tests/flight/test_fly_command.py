@@ -10,7 +10,7 @@ import pytest
 from flight import fly_command, parts, prediction
 from grader.course import courses
 from grader.publish import student_bundle
-from kit.student_command import last_time, submit
+from kit.student_command import previous_check, submit
 from tests.grader.warm_python import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flight")]  # for the bundle
@@ -36,8 +36,8 @@ def folder(tmp_path_factory):
     tested = ("gradient_clipping", "get_batch")
     passed = [p.id for p in COURSE.problems if p.module in SOLVED and p.id not in tested]
     problems = [{"id": name, "module": COURSE.problem(name).module} for name in passed]
-    files = last_time.Files.now(root, COURSE.modules)
-    last_time.read(root).write(root, files, problems, {*passed})
+    files = previous_check.Files.now(root, COURSE.modules)
+    previous_check.read(root).write(root, files, problems, {*passed})
     return root
 
 

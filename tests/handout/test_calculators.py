@@ -9,7 +9,7 @@ import torch
 
 from grader.solutions.reference import flop_counting, precision, tensor_memory
 from grader.solutions.reference import resource_accounting as accounting
-from handout.site import calculator_formulas, calculators, micro_batch, number_formats, wren
+from handout.site import calculator_formulas, calculator_rounding, calculators, micro_batch, wren
 
 FORMS = calculator_formulas.load()
 DEVICES = {hw.name: hw for hw in (accounting.A100_80GB, accounting.H100_SXM, accounting.H200_SXM)}
@@ -24,7 +24,7 @@ def results(name, **given):
 def shown(name, result, **given):
     """A result in its printed form."""
     show = {r.id: r.show for r in FORMS[name].result}[result]
-    return number_formats.display(results(name, **given)[result], show).replace("\u00a0", " ")
+    return calculator_rounding.display(results(name, **given)[result], show).replace("\u00a0", " ")
 
 
 def line(name, *choices):
@@ -33,7 +33,7 @@ def line(name, *choices):
     _, table = calculator_formulas.evaluate(form)
     found = next(row for row in table if tuple(row[kind].name for kind in form.lines) == choices)
     return {
-        column.id: number_formats.display(found[column.id], column.show).replace("\u00a0", " ")
+        column.id: calculator_rounding.display(found[column.id], column.show).replace("\u00a0", " ")
         for column in form.column
     }
 
@@ -181,7 +181,7 @@ def test_tensor_is_torchs(shape, view):
 
 
 @pytest.mark.parametrize("name", calculator_formulas.FORMATS)
-def test_number_formats_are_torchs(name):
+def test_calculator_rounding_are_torchs(name):
     """The range and eps equal those of torch.finfo, and rounding agrees with torch.
 
     A number underflows to 0 where it does in torch.
@@ -283,7 +283,7 @@ WRITTEN = [
 @pytest.mark.parametrize(("show", "value", "text"), WRITTEN)
 def test_numbers_are_written(show, value, text):
     """Units, thousands separators, signs and rounding are correct."""
-    assert number_formats.display(value, show).replace("\u00a0", " ") == text
+    assert calculator_rounding.display(value, show).replace("\u00a0", " ") == text
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_numbers_are_written(show, value, text):
 )
 def test_bytes_are_in_the_chosen_unit(units, text):
     """A line shows one unit, and a switch changes it."""
-    assert number_formats.display(2415919104.0, "bytes", units).replace("\u00a0", " ") == text
+    assert calculator_rounding.display(2415919104.0, "bytes", units).replace("\u00a0", " ") == text
 
 
 @pytest.mark.parametrize("name", calculator_formulas.FORMATS)

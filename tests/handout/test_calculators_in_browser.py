@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 
-from handout.site import calculator_formulas, calculators, number_formats
+from handout.site import calculator_formulas, calculator_rounding, calculators
 from tests.grader.sampling import every
 from tests.handout.browsing import watched
 
@@ -201,10 +201,10 @@ def test_the_browsers_results_are_pythons(opened, name, count):
     )
     for case, (results, table) in zip(cases, got, strict=True):
         values, lines = calculator_formulas.evaluate(form, case)
-        shown = [number_formats.display(values[r.id], r.show) for r in form.result]
+        shown = [calculator_rounding.display(values[r.id], r.show) for r in form.result]
         assert shown == results, case
         assert [
-            [number_formats.display(line[r.id], r.show) for r in form.column] for line in lines
+            [calculator_rounding.display(line[r.id], r.show) for r in form.column] for line in lines
         ] == table, case
 
 

@@ -1,6 +1,6 @@
 // The calculators: read the fields, show an error below each invalid field, compute, print and draw. The formulas are in
 // calculators_data.js, which is generated from handout/calculators.toml. FUNCTIONS and SHOWN do the same as those in
-// handout/site/calculator_formulas.py and number_formats.py; tests/handout/test_calculators_in_browser.py checks that all
+// handout/site/calculator_formulas.py and calculator_rounding.py; tests/handout/test_calculators_in_browser.py checks that all
 // printed digits agree.
 "use strict";
 (() => {

@@ -24,7 +24,7 @@ from grader.submission import submissions
 from kit import expect
 from kit.handing_in import Accepted
 from kit.student_command import check as checking
-from kit.student_command import last_time, mismatch_pictures, progress_markdown, submit
+from kit.student_command import mismatch_pictures, previous_check, progress_markdown, submit
 from kit.student_command.public_outcomes import Failure, ProblemProgress, RunOutcome, hints
 from tests.grader.conftest import ROOT, changed
 from tests.grader.processes import ran, until
@@ -151,9 +151,9 @@ def test_each_call_gives_one_more_hint_and_never_the_solution(work):
         module.write("\n# a try\n")
     assert "hint 3 of 5" in check(work, "lr_schedule", "--hint").stdout
     entry = {"id": "lr_schedule"}
-    about, number = last_time.read(work).known["lr_schedule"]["hint"]
+    about, number = previous_check.read(work).known["lr_schedule"]["hint"]
     assert (about.split(":")[0], number) == ("lr_cosine_schedule", 3)
-    assert last_time.read(work).next_hint(entry, f"{about} of another mistake") == 1
+    assert previous_check.read(work).next_hint(entry, f"{about} of another mistake") == 1
 
 
 @pytest.mark.parametrize("problem", COURSE.problems, ids=lambda problem: problem.id)
@@ -458,7 +458,7 @@ def test_the_next_run_begins_with_what_has_changed(work):
 def test_a_helper_of_the_students_own_is_a_part_of_every_problem(changed, is_same):
     modules = frozenset({"linear.py", "adamw.py"})
     before, after = {"linear.py": "1", "adamw.py": "2", "mine.py": "3"}, {changed: "4"}
-    files, now = (last_time.Files(hashes, modules) for hashes in (before, before | after))
+    files, now = (previous_check.Files(hashes, modules) for hashes in (before, before | after))
     assert (files.of({"module": "linear"}) == now.of({"module": "linear"})) is is_same
 
 
