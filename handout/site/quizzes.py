@@ -170,6 +170,6 @@ def written(question: Question) -> str:
     if spec:
         return f"{question.answer:,{spec}} {unit}".strip()
     value = question.answer
-    return (
-        calculator_rounding.fixed(value, 0) if value < 10**9 else f"{value:.3g}".replace("e+", "e")
-    )
+    if value < 10**9:
+        return calculator_rounding.fixed(value, 0)
+    return f"{value:.3g}".replace("e+", "e")
