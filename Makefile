@@ -19,6 +19,8 @@ BIN := .venv/bin
 # Two steps of the installation: what grading needs, and the rest.
 GRADES := .venv/.grades
 INSTALLED := .venv/.installed
+# On all CPUs, where pip uses one. A sandbox cannot write what it compiles. Some packages bring files that are no Python.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 WORKFLOWS := $(wildcard .github/workflows/*.yml examples/github/*.yml grader/publish/bundle/student/.github/workflows/*.yml)
 
 .PHONY: help install grade test quick proof check workflows validate stubs handout bundle reference bench
@@ -76,12 +78,14 @@ bench: install   ## Compare the grader with plain pytest, for one submission and
 $(GRADES): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; call make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet --editable ".[assignment,grader]"
+	$(BIN)/python -m pip install --quiet --no-compile "$(TORCH)"
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[assignment,grader]"
+	@$(COMPILE)
 	@touch $(GRADES)
 
 $(INSTALLED): $(GRADES)
-	$(BIN)/python -m pip install --quiet --editable ".[assignment,$(EXTRAS)]"
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[assignment,$(EXTRAS)]"
+	@$(COMPILE)
 	@touch $(INSTALLED)
 
 .PHONY: bubblewrap browser
