@@ -24,7 +24,7 @@ from grader.base.errors import MachineFault
 from kit.safe_text import one_line
 
 SECONDS = 10.0  # of CPU time for each text
-MEMORY_BYTES = 2**30  # that a process may map for a text, beside what it had before
+MEMORY_BYTES = 2**30  # that a process may map for one text, above what it mapped before
 KEPT_BYTES = 2**27  # of memory: a process that has grown by more reads no other text
 START = (
     "import sys; sys.path += sys.argv[5:]; from {module} import {name} as read; "
