@@ -73,9 +73,9 @@ def _forbidden(outputs: Any, gradients: Any) -> str:
         return A_PASS
     if torch._C._get_tracing_state() or any(map(_sees_operators, [*outputs, *gradients])):
         return f"{A_PASS} in a trace, or on tensors that see its operators"
-    return (
-        f"{A_PASS} under a mode that sees its operators" if modes and _multiplies(outputs) else ""
-    )
+    if modes and _multiplies(outputs):
+        return f"{A_PASS} under a mode that sees its operators"
+    return ""
 
 
 def _sees_operators(tensor: Any) -> bool:
@@ -88,8 +88,11 @@ def _multiplies(outputs: Any) -> bool:
     """Whether a graph has a product whose backward pass is a formula of torch."""
     # An output is a tensor, or an edge of a graph.
     found = [n for x in outputs if (n := getattr(x, "grad_fn", None) or getattr(x, "node", None))]
+    known = {*found}
     for node in found:  # which grows
-        found += [each for each, _ in node.next_functions if each is not None and each not in found]
+        new = {each for each, _ in node.next_functions if each is not None} - known
+        known |= new
+        found += new
     return any(PRODUCTS.search(node.name()) for node in found)
 
 
