@@ -22,7 +22,7 @@ from typing import Any
 
 import kit
 from kit import forbidden_in_source, handing_in, name_of
-from kit.forbidden_in_source import SETTINGS, Module, dotted, never_holds
+from kit.forbidden_in_source import SETTINGS, Module, Names, dotted, never_holds
 
 # What newer versions of Python brought, as far as students may meet it.
 NEWER = {
@@ -40,7 +40,7 @@ STANDARD = {*sys.stdlib_module_names, "assignment"} - {"winreg", "msvcrt", "wins
 # The package that a module of torch needs beside torch.
 NEEDED_BY_TORCH = {"torch.utils.tensorboard": "tensorboard"}
 NEEDS_A_KEYBOARD = ("breakpoint", "input", "pdb.set_trace", "IPython.embed", "code.interact")
-BUILT_IN = {name: name for name in ("breakpoint", "input")}
+BUILT_IN: Names = {name: name for name in ("breakpoint", "input")}
 # What is inside may never run.
 DEFERRED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ExceptHandler)
 CATCHES_IMPORTS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
