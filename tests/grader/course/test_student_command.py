@@ -912,23 +912,18 @@ def test_in_the_folder_below_one_sentence_says_where_to_go():
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
-def test_the_next_step_has_the_address_of_its_section_and_of_these_numbers(work):
-    """They point to the handout in the student's folder, if there is one."""
+def test_the_next_step_has_the_address_of_its_section(work):
+    """It points to the handout in the student's folder, if there is one."""
     with (work / "assignment/tensor_memory.py").open("a", encoding="utf-8") as module:
         module.write("\n\ndef contiguous_strides(shape):\n    return tuple(shape)\n")
     assert "open file:" not in check(work, "storage_views").stdout
     site = work / "handout" / "site"
     site.mkdir(parents=True)
     (site / "01_a_second_page_of_the_chapter.html").write_text('<span id="section-1-1">')
-    addresses = []
-    for name, at in [
-        ("01_tensor_memory", "section-1-2"),
-        ("calculators", "calculator-tensor?shape=3%2C+4%2C+5&view="),
-    ]:
-        (site / f"{name}.html").write_text(f'<span id="{at}">')
-        addresses.append(f"  open {(site / name).as_uri()}.html#{at}\n")
+    page = site / "01_tensor_memory.html"
+    page.write_text('<span id="section-1-2">')
     shown = check(work, "storage_views").stdout
-    assert shown.endswith("".join(addresses))
+    assert shown.endswith(f"  open {page.as_uri()}#section-1-2\n")
     assert "\n  places in the storage\n  expected          got\n" in shown
 
 
@@ -945,46 +940,40 @@ PLACES = "places in the storage|expected    got|"
 
 
 @pytest.mark.parametrize(
-    ("error", "drawn", "view"),
+    ("error", "drawn"),
     [
         (
             mismatch(expect.value, (2, 1), (1, 3), **STRIDES, inputs="(3, 2), (1, 3), (3, 2)"),
             f"{PLACES}0 3           0 [1]|1 4         [2] [3]|2 5         [4]   5",
-            "shape=2%2C+3&view=.permute%281%2C+0%29.reshape%283%2C+2%29",
         ),
         (
             mismatch(expect.value, (1,), None, **STRIDES, inputs="(2, 2), (8, 1), (4,)"),
             f"{PLACES}0 1 8 9       0   1 [2] [3]",
-            "",  # a tensor with gaps
         ),
         (
             mismatch(expect.tensor, X.view(2, 4), X.view(2, 2, 2).mT.reshape(2, 4), of="patchify"),
             "|expected    got|0 2 1 3       0 [1] [2]   3|4 6 5 7       4 [5] [6]   7",
-            "",
         ),
         (
-            mismatch(expect.tensor, X, X.view(2, 4), of="f", inputs="x float32[4, 2]"),
+            mismatch(expect.tensor, X, X.view(2, 4), of="f"),
             "|expected    got|0 1 2 3       0   1   2   3 [4] [5] [6] [7]|4 5 6 7",
-            "shape=4%2C+2&view=.reshape%282%2C+4%29",
         ),
         (
             mismatch(expect.value, [2, 2, 3], [3, 4], **LENGTHS),
             "expected  [0 1 2][3 4 5 6]|got       [0 1][2 3][4 5 6]",
-            "",
         ),
-        (mismatch(expect.value, [10**9], [7], **LENGTHS), "", ""),
-        (mismatch(expect.value, "text", [7], **LENGTHS), "", ""),
-        (mismatch(expect.tensor, X / 3, X / 4, of="f"), "", ""),
-        (mismatch(expect.tensor, X.expand(9, 8), X.expand(8, 8), of="f"), "", "shape=8%2C+8&view="),
-        (mismatch(expect.tensor, None, X, of="f"), "", ""),
-        (mismatch(expect.value, (1,), (2,), of="view_strides", inputs="no numbers"), "", ""),
-        (mismatch(expect.number, 1.0, 2.0, of="f", tolerance=0), "", ""),
+        (mismatch(expect.value, [10**9], [7], **LENGTHS), ""),
+        (mismatch(expect.value, "text", [7], **LENGTHS), ""),
+        (mismatch(expect.tensor, X / 3, X / 4, of="f"), ""),
+        (mismatch(expect.tensor, X.expand(9, 8), X.expand(8, 8), of="f"), ""),
+        (mismatch(expect.tensor, None, X, of="f"), ""),
+        (mismatch(expect.value, (1,), (2,), of="view_strides", inputs="no numbers"), ""),
+        (mismatch(expect.number, 1.0, 2.0, of="f", tolerance=0), ""),
     ],
     ids=itertools.count(),
 )
-def test_what_was_expected_is_drawn_beside_what_came(error, drawn, view):
+def test_what_was_expected_is_drawn_beside_what_came(error, drawn):
     assert "|".join(line.strip() for line in mismatch_pictures.picture(error).splitlines()) == drawn
-    assert mismatch_pictures.calculator(error) == view
 
 
 def test_a_schedule_is_drawn_as_a_curve():
