@@ -378,16 +378,6 @@ def test_tests_that_were_not_attempted_take_one_line_in_pytest(work):
     assert len(done.stdout.splitlines()) < 6
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="Windows ends pytest instead")
-def test_pytest_alone_has_the_limit_of_a_test_too(work):
-    solved(work, "tensor_memory", RIGHT, "while True: pass")
-    limit_is(work, "wall_seconds = 40.0", "wall_seconds = 0.5")
-    done = run(work, "pytest", "-q", "-k", "tensor_memory")
-    assert done.returncode == 1
-    assert "still running after 0.5 s, the limit of a test" in done.stdout
-    assert re.search(r"\d+ failed, \d+ passed", done.stdout), done.stdout
-
-
 @pytest.mark.skipif(os.name == "nt", reason="a shell with head")
 def test_whoever_reads_enough_of_a_command_ends_it_without_a_word(work):
     command = f"{shlex.quote(python())} -m assignment submit | head -1"
