@@ -211,7 +211,6 @@ def _numerical_gradient(
     """numerical_gradient of Σ cubic · x³ + Π (1 + Σ linear · x), hidden from autograd.
 
     Args:
-        student: The package.
         inputs: The inputs.
         cubic: Coefficients of each input's cubes.
         linear: Coefficients of each input in its factor of the product.
@@ -326,7 +325,6 @@ def _intermediate_gradients(
     """intermediate_gradients of a small net, and the states of net and input before and after it.
 
     Args:
-        student: The package.
         net: The weights of `_Net`.
         x: The net's input.
         names: The submodules.
@@ -474,7 +472,6 @@ def _accumulate_gradients(
     """accumulate_gradients of a small model.
 
     Args:
-        student: The package.
         x: Inputs.
         y: Targets.
         micro_batch_size: Passed on.
