@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kit.student import watching_generators
+from tests.probes import part
 
 # The operators that multiply two tensors, in every form that a solution may use.
 PRODUCTS = {
@@ -54,13 +55,8 @@ def linear_backward_by_need(student: Any, *, calls: Sequence[Sequence[Tensor]]) 
             linear_backward(*args)
         with _Products() as alone:
             weight_alone = linear_backward(*args, need_input_grad=False)
-        counted.append(
-            {
-                "weight_alone": weight_alone,
-                "products_for_both": both.count,
-                "products_for_weight": alone.count,
-            }
-        )
+        counts = {"products_for_both": both.count, "products_for_weight": alone.count}
+        counted.append(part(Counted, {"weight_alone": weight_alone, **counts}))
     return counted
 
 
@@ -140,8 +136,7 @@ class Product(TypedDict):
 
 def matmul_each(student: Any, *, calls: Sequence[tuple[Tensor, Tensor, Tensor]]) -> list[Product]:
     """MatMul.apply and a backward pass for each a, b and upstream gradient."""
-    each = [_matmul(student, *call) for call in calls]
-    return [{"output": got["output"], "gradients": got["gradients"]} for got in each]
+    return [part(Product, _matmul(student, *call)) for call in calls]
 
 
 class Alone(TypedDict):
@@ -164,10 +159,7 @@ def matmul_by_need(student: Any, *, calls: Sequence[tuple[Tensor, Tensor, Tensor
     found: list[ByNeed] = []
     for call in calls:
         each = [_matmul(student, *call, needs) for needs in ((True, False), (False, True))]
-        alone: list[Alone] = [
-            {k: got[k] for k in ("gradients", "returned", "products")}  # type: ignore[misc]
-            for got in each
-        ]
+        alone = [part(Alone, got) for got in each]
         found.append({"products_for_both": _matmul(student, *call)["products"], "alone": alone})
     return found
 
@@ -337,8 +329,8 @@ def _intermediate_gradients(
     if frozen:
         (module if frozen == "all" else module.blocks).requires_grad_(False)
     module.blocks[-1].eval()
-    for part in module.modules():
-        part.register_forward_hook(lambda *_: None)  # not the student's
+    for layer in module.modules():
+        layer.register_forward_hook(lambda *_: None)  # not the student's
     x = x.detach()
     if gradients:
         x.requires_grad_().grad = torch.full_like(x, 3)

@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kit.student import seed_generators
+from tests.probes import part
 from tests.probes.checkpointing import killed_by_a_large_file
 from tests.probes.data import read_only_allowed
 
@@ -256,14 +257,7 @@ def trained(student: Any, **inputs: Any) -> Trained:
     """One run in this process; the inputs are those of `_run`."""
     with _folder() as folder:
         run = _run(student, folder, **inputs)
-    return {
-        **_returned(run),
-        "forwards": run["forwards"],
-        "steps": run["steps"],
-        "parameters": run["parameters"],
-        "has_float32_state": run["has_float32_state"],
-        "autocast_in_backward": run["autocast_in_backward"],
-    }
+    return part(Trained, run)
 
 
 def one_after_the_other(
@@ -282,7 +276,7 @@ def _logged(student: Any, folder: Path, *, val_tokens: Array, **inputs: Any) -> 
     passes, first = run["forwards"], int(val_tokens.min())  # all training tokens are smaller
     places = zip(passes["tokens"], passes["steps_before"], run["lines"], strict=True)
     lines = [(step, count) for tokens, step, count in places if int(tokens.max()) < first]
-    return {**_ended(run), "lines": lines}
+    return {**part(Ended, run), "lines": lines}
 
 
 def trained_on_endless_data(
@@ -297,7 +291,7 @@ def trained_on_endless_data(
     got = trained(student, train_tokens=tokens, val_tokens=tokens, **run)
     seen = got["forwards"]
     pairs = zip(seen["tokens"], seen["steps_before"], strict=True)
-    return _returned(got), [tokens for tokens, step in pairs if not step]
+    return part(Returned, got), [tokens for tokens, step in pairs if not step]
 
 
 def with_and_without_evaluations(student: Any, *, config: dict[str, Any], **run: Any) -> Compared:
@@ -344,20 +338,12 @@ def killed(
                 with open(folder / "log", "a") as log:
                     log.write(text)
             done = _run(student, folder, watch={"kill_at": ()}, **_renewed(run, folder))
-            again.append(_ended(done))
-        return {"whole": _ended(whole), "again": again}
+            again.append(part(Ended, done))
+        return {"whole": part(Ended, whole), "again": again}
 
 
 def _finish(student: Any, folder: Path, run: dict[str, Any]) -> None:
     _run(student, folder, **_renewed(run, folder))
-
-
-def _returned(run: Trained) -> Returned:
-    return {"result": run["result"], "stopped": run["stopped"]}
-
-
-def _ended(run: Run) -> Ended:
-    return {**_returned(run), "parameters": run["parameters"], "log": run["log"]}
 
 
 def _as_it_was_left(root: Path, place: int) -> Path:
@@ -394,8 +380,8 @@ def killed_while_writing(
         except NotImplementedError:
             raise
         except Exception as e:
-            return _returned(whole), {"result": None, "stopped": False}, type(e).__name__
-        return _returned(whole), _returned(again), ""
+            return part(Returned, whole), {"result": None, "stopped": False}, type(e).__name__
+        return part(Returned, whole), part(Returned, again), ""
 
 
 def _run(
