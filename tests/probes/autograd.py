@@ -203,11 +203,9 @@ def _numerical_gradient(
     """numerical_gradient of Σ cubic · x³ + Π (1 + Σ linear · x), hidden from autograd.
 
     Args:
-        inputs: The inputs.
         cubic: Coefficients of each input's cubes.
         linear: Coefficients of each input in its factor of the product.
         requires_grad: Whether the inputs are leaves that require a gradient.
-        **options: Passed on.
     """
 
     def f(*points: Tensor) -> Tensor:
@@ -317,9 +315,6 @@ def _intermediate_gradients(
     """intermediate_gradients of a small net, and the states of net and input before and after it.
 
     Args:
-        net: The weights of `_Net`.
-        x: The net's input.
-        names: The submodules.
         inplace: Whether the net's activations work in place.
         frozen: Which parameters are frozen: "all", those of "blocks", or none.
         gradients: Whether x and every second parameter already have a gradient.
@@ -424,7 +419,6 @@ def make_model(
     """Matrices with a tanh between them.
 
     Args:
-        weights: The matrices.
         embed: The weight of an embedding before them.
         already: The gradients that the first parameters already have.
         frozen: Whether the first matrix is frozen.
@@ -464,11 +458,7 @@ def _accumulate_gradients(
     """accumulate_gradients of a small model.
 
     Args:
-        x: Inputs.
-        y: Targets.
-        micro_batch_size: Passed on.
         watch: Whether to count the tensors that autograd keeps.
-        **of_a_model: See `make_model`.
     """
     model = make_model(**of_a_model)
     rows: list[int] = []

@@ -63,11 +63,7 @@ def run_steps(
     """The parameters after each step of an optimizer.
 
     Args:
-        make: The optimizer's class.
-        parameters: The initial values of the parameters.
         gradients: For each step, one gradient or None per parameter.
-        options: Keyword arguments of `make`.
-        groups: The parameter groups.
         rates: For each step, the learning rate that every group gets before the step.
         views: Whether parameters and gradients are transposed and sliced views.
     """
@@ -257,8 +253,6 @@ def clipped(
     Args:
         gradients: One gradient or None per parameter. A parameter is a third as large as its
             gradient, or 1.
-        max_l2_norm: The second argument of the call.
-        options: Keyword arguments.
         views: Whether each gradient is a transposed and sliced view.
         passed_as: How the parameters are passed, a key of `_ITERABLES`.
 

@@ -106,8 +106,7 @@ class Bigram(nn.Module):
     """Logits of the next token: the current one's embedding, perhaps with dropout, times a matrix.
 
     Args:
-        embedding: Of shape (vocabulary, width).
-        head: Of shape (vocabulary, width).
+        embedding, head: Of shape (vocabulary, width).
         dropout: Fraction of the embedding's weights that are dropped in training mode.
         unused: Whether the model has a parameter that never gets a gradient.
         frozen: Whether that parameter is frozen.
@@ -160,9 +159,6 @@ class Watch:
     """Records the calls of a model and an optimizer, and breaks a loss on request.
 
     Args:
-        model: The model to watch.
-        optimizer: The optimizer to watch.
-        folder: The folder of the run's files.
         kill_at: Numbers of steps after which the folder is copied, in the next forward pass, to
             "<folder> 0", "<folder> 1" and so on. In such a run, gradients are cleared after each
             step, so that a forgotten zero_grad is not counted as a second mistake.
@@ -327,7 +323,6 @@ def killed(
     Args:
         kill_at: Numbers of steps. They need not all be reached.
         leave: For each kill, text to add at the end of the log.
-        run: The inputs of `_run`.
     """
     with _folder() as root:
         whole = _run(student, root / "run", watch={"kill_at": kill_at}, **run)
