@@ -419,14 +419,6 @@ def test_the_next_run_begins_with_what_has_changed(work):
     assert check(work, "tensor_memory").returncode == 0
 
 
-@pytest.mark.parametrize(("changed", "is_same"), [("mine.py", False), ("adamw.py", True)])
-def test_a_helper_of_the_students_own_is_a_part_of_every_problem(changed, is_same):
-    modules = frozenset({"linear.py", "adamw.py"})
-    before, after = {"linear.py": "1", "adamw.py": "2", "mine.py": "3"}, {changed: "4"}
-    files, now = (previous_check.Files(hashes, modules) for hashes in (before, before | after))
-    assert (files.of({"module": "linear"}) == now.of({"module": "linear"})) is is_same
-
-
 @pytest.mark.parametrize(
     ("owner", "moment"), [(checking.Files, "now"), (checking._Run, "_one_process")]
 )
