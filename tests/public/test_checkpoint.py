@@ -244,8 +244,7 @@ def is_old_checkpoint(path, before):
     """Check that the checkpoint of the first save is still at the path."""
     of, hint = "save_checkpoint", "write to another file, and rename it when it is complete"
     expect.that(path.exists(), "the old checkpoint is gone", of=of, hint=hint)
-    reason = "the old checkpoint has changed"
-    expect.that(path.read_bytes() == before, reason, of=of, hint=hint)
+    expect.that(path.read_bytes() == before, "the old checkpoint has changed", of=of, hint=hint)
 
 
 def test_stage_3_a_write_that_fails_leaves_the_old_file(student, tmp_path):
@@ -349,8 +348,7 @@ def test_stage_3_the_new_file_is_complete_before_it_gets_its_name(
     try:
         student.checkpointing.save_checkpoint(*stepped(), 3, path)
     except OSError:
-        reason = "a file that a killed process left behind prevents the next save"
-        expect.that(False, reason, of=of)
+        expect.that(False, "a file that a killed process left behind prevents the next save", of=of)
     got = student.checkpointing.load_checkpoint(path, *stepped())
     expect.value(got, 3, of="load_checkpoint", name="the iteration")
 

@@ -58,8 +58,7 @@ def test_attention_scores_of_the_example(student):
         (want.T, "queries are rows, and keys are columns"),
         (want.softmax(-1), "the scores are those before the softmax"),
     ]
-    of = "attention_scores"
-    expect.tensor(got, want, of=of, atol=1e-6, inputs=inputs, hints=hints)
+    expect.tensor(got, want, of="attention_scores", atol=1e-6, inputs=inputs, hints=hints)
 
 
 def test_per_head_linear_of_the_example(student):
@@ -91,8 +90,7 @@ def test_masked_mean_of_the_example(student):
     is_nan = isinstance(got, torch.Tensor) and bool(got[..., 1, :].isnan().all())
     inputs = "x [[1, 2], [3, 4], [5, 6]], masks (True, False, True) and (False, False, False)"
     hint = nothing if is_nan else None
-    of = "masked_mean"
-    expect.tensor(got, expected, of=of, atol=1e-6, inputs=inputs, hint=hint, hints=hints)
+    expect.tensor(got, expected, of="masked_mean", atol=1e-6, inputs=inputs, hint=hint, hints=hints)
 
 
 def test_masked_mean_of_padding_that_is_nan(student):

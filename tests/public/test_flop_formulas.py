@@ -73,8 +73,7 @@ def test_linear_of_the_example(student):
                 240: "the forward pass and the weight's gradient are left",
             },
         }[expected]
-        inputs = f"10, 3, 4, {options}"
-        expect.value(got, expected, of="linear_flops", inputs=inputs, hints=hints)
+        expect.value(got, expected, of="linear_flops", inputs=f"10, 3, 4, {options}", hints=hints)
 
 
 def test_mlp_of_the_example(student):

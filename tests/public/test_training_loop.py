@@ -386,8 +386,7 @@ def test_stage_4_a_stopped_run_goes_on(student, tmp_path):
     hints = {0: "is the checkpoint loaded, with its number of finished steps?"}
     hints[5] = "the checkpoint comes after step 3, when 4 steps are finished"
     inputs = "checkpoint_every 4, stopped in step 5"
-    name = "first_step"
-    expect.value(resumed.first_step, 4, of="train", name=name, inputs=inputs, hints=hints)
+    expect.value(resumed.first_step, 4, of="train", name="first_step", inputs=inputs, hints=hints)
     hint = "what does a step depend on, dropout too, and is it in the checkpoint?"
     hint = "only the steps of this call" if len(resumed.losses) == 6 else hint
     name = "losses after the resume"
