@@ -20,11 +20,8 @@ def test_split_heads_of_the_example(student):
     ]
     inputs = "x [[1, 2, 3, 4], [5, 6, 7, 8]], heads 2"
     expect.tensor(got, expected, of="split_heads", inputs=inputs, hints=hints)
-    with expect.raises(
-        (ValueError, RuntimeError),
-        of="split_heads",
-        when="heads does not divide the last dimension",
-    ):
+    refusals, when = (ValueError, RuntimeError), "heads does not divide the last dimension"
+    with expect.raises(refusals, of="split_heads", when=when):
         student.einops_reshaping.split_heads(x, 3)
 
 

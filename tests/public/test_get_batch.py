@@ -49,11 +49,8 @@ def test_get_batch_reads_only_the_batch(student):
 
 def test_get_batch_refuses_data_that_is_too_short(student):
     """A window of 4 tokens and its target take 5."""
-    with expect.raises(
-        (ValueError, RuntimeError),
-        of="get_batch",
-        when="dataset has 4 tokens and context_length is 4",
-    ):
+    refusals, when = (ValueError, RuntimeError), "dataset has 4 tokens and context_length is 4"
+    with expect.raises(refusals, of="get_batch", when=when):
         student.data.get_batch(np.arange(4), 2, 4, "cpu")
 
 
@@ -70,8 +67,7 @@ def test_open_tokens_of_a_npy_file(student, tmp_path):
     """A file written by np.save has a header, which gives the dtype and contains no tokens."""
     np.save(tmp_path / "tokens.npy", np.array([5, 70000, 7], dtype=np.int32))
     got = student.data.open_tokens(tmp_path / "tokens.npy").tolist()
-    header = "these tokens begin with the file's header"
-    hint = header if got[:1] == [20115] else None
+    hint = "these tokens begin with the file's header" if got[:1] == [20115] else None
     hints = [
         ([5, 0, 4464, 1, 7, 0], "the header gives the dtype: int32 here"),
         ([5, 4464, 7], "the header gives the dtype: int32 here"),

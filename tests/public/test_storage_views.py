@@ -31,9 +31,8 @@ def test_element_offset_of_the_example(student):
     ]:
         got = student.tensor_memory.element_offset(y, (1, 2))
         expect.value(got, want, of="element_offset", inputs=inputs, hints=hints)
-    with expect.raises(
-        (ValueError, IndexError), of="element_offset", when="index has too few entries"
-    ):
+    refusals, when = (ValueError, IndexError), "index has too few entries"
+    with expect.raises(refusals, of="element_offset", when=when):
         student.tensor_memory.element_offset(x, (1,))
 
 

@@ -370,8 +370,7 @@ def test_tests_that_were_not_attempted_take_one_line_in_pytest(work):
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell with head")
 def test_whoever_reads_enough_of_a_command_ends_it_without_a_word(work):
-    command = f"{shlex.quote(python())} -m assignment submit | head -1"
-    done = ran(["sh", "-c", command], cwd=work)
+    done = ran(["sh", "-c", f"{shlex.quote(python())} -m assignment submit | head -1"], cwd=work)
     assert done.stdout.startswith("submission.zip: ")
     assert done.stderr == ""
 
