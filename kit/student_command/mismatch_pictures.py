@@ -5,14 +5,13 @@ Only the student's own command draws: a picture shows expected values.
 
 import ast
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import accumulate, product, zip_longest
 from typing import Any
 
 from kit.expect import Mismatch
 from kit.loaded_libraries import is_array, is_tensor
-from kit.safe_text import plot
 
 MOST, WIDEST = 64, 12  # entries of a picture, and of a row
 Grid = list[list[str]]
@@ -24,8 +23,6 @@ def picture(error: Mismatch) -> str:
         expected: Any
         got: Any
         expected, got = error.pair or (None, None)
-        if isinstance(expected, Mapping):
-            return _curves(expected, got)
         layout = _layout(error)
         if layout and isinstance(got, (tuple, list)) and math.prod(layout[0]) <= MOST:
             shape, stride, new = layout
@@ -112,9 +109,3 @@ def _runs(lengths: Sequence[int]) -> str:
         raise ValueError("too long to draw")
     runs = (range(a, a + n) for a, n in zip(starts, lengths, strict=False))
     return "".join(f"[{' '.join(map(str, run))}]" for run in runs)
-
-
-def _curves(expected: Mapping[float, float], got: Mapping[float, float]) -> str:
-    """A curve of what came, with the points that were expected."""
-    points = [(x, y, "*") for x, y in got.items()] + [(x, y, "o") for x, y in expected.items()]
-    return f"{plot(points)}\n  o expected, * got, @ both"

@@ -890,15 +890,3 @@ PLACES = "places in the storage|expected    got|"
 )
 def test_what_was_expected_is_drawn_beside_what_came(error, drawn):
     assert "|".join(line.strip() for line in mismatch_pictures.picture(error).splitlines()) == drawn
-
-
-def test_a_schedule_is_drawn_as_a_curve():
-    """Points that agree are one; a function that fails has no curve, but still its mismatch."""
-    for rate, marks in [(lambda i: i / 10, ["*", "@", "o"]), (lambda i: 1 / 0, [])]:
-        with (
-            pytest.raises(expect.Mismatch) as raised,
-            expect.drawn(lambda: ({0: 0.0, 5: 0.1}, {i: rate(i) for i in range(10)})),  # noqa: B023
-        ):
-            expect.number(0.5, 0.4, of="schedule", tolerance=0)
-        curve = mismatch_pictures.picture(raised.value).rpartition("o expected")[0]
-        assert sorted(set(re.findall(r"[*o@]", curve))) == marks
