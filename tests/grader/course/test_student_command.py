@@ -643,16 +643,18 @@ PLACE = "it has to be a file in an existing folder"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("call", "said"),
     [
-        (["adamv"], "there is no problem adamv; did you mean adamw?"),
-        (["--markdown", "taken"], f"error: taken cannot be written: {PLACE}"),
-        (["--markdown", "none/page.md"], f"error: none/page.md cannot be written: {PLACE}"),
+        ("check adamv", "there is no problem adamv; did you mean adamw?"),
+        ("check --markdown taken", f"error: taken cannot be written: {PLACE}"),
+        ("check --markdown none/page.md", f"error: none/page.md cannot be written: {PLACE}"),
+        ("submit taken", "taken is a folder"),
+        ("submit none/here.zip", "none/here.zip cannot be written"),
     ],
 )
-def test_a_wrong_call_is_told_before_a_test_runs(work, arguments, said):
+def test_a_wrong_call_is_told_before_a_test_runs(work, call, said):
     (work / "taken").mkdir()
-    done = check(work, *arguments)
+    done = assignment(work, *call.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
 
@@ -771,15 +773,6 @@ def test_what_the_grader_could_not_run_is_not_submitted(work, content, message):
     assert re.search(f"^nothing was written: {message}", done.stderr), done.stderr
     assert "Traceback" not in done.stderr
     assert list(work.glob("*.zip*")) == []
-
-
-def test_a_zip_that_cannot_be_written_is_told(work):
-    (work / "taken").mkdir()
-    here = "none/here.zip"
-    for out, message in [("taken", "taken is a folder"), (here, f"{here} cannot be written")]:
-        done = assignment(work, "submit", out)
-        assert done.returncode == 2
-        assert message in done.stderr
 
 
 @pytest.mark.parametrize("fail_at", ["fsync", "replace"])
