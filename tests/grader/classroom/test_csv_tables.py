@@ -196,11 +196,11 @@ def test_only_the_assignments_column_of_an_export_changes(title, number):
 def test_who_needs_a_person_is_said():
     """Excused students stay excused; the notes name lost scores and students unknown to Canvas."""
     assert filled().notes == [
-        "over (Over) is excused in Canvas and stays excused",
-        "miss (Miss) had 7 points in Canvas and has no score now (missing)",
-        "refused (Refused) is not in the file from Canvas",
-        "waits (Waits) is not in the file from Canvas",
-        "fault (Fault) is not in the file from Canvas",
+        "Over (over) is excused in Canvas and stays excused",
+        "Miss (miss) had 7 points in Canvas and has no score now (missing)",
+        "Refused (refused) is not in the file from Canvas",
+        "Waits (waits) is not in the file from Canvas",
+        "Fault (fault) is not in the file from Canvas",
     ]
 
 
@@ -368,7 +368,7 @@ def test_without_an_export_only_students_of_the_roster_reach_a_known_assignment(
     stranger = [standing(student("Eve", listed=False), points=1.0)]
     made = canvas(stranger, Policy(title="T", more={"canvas_id": 1}), exported=None)
     assert 2 == len(made.text.splitlines())
-    assert ["eve (Eve) is not in the roster and was left out"] == made.notes
+    assert ["Eve (eve) is not in the roster and was left out"] == made.notes
     with pytest.raises(UsageError, match="Canvas would create a new assignment; write canvas_id"):
         canvas(CLASS, Policy(title="Homework 1"), exported=None)
 
