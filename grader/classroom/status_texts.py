@@ -13,7 +13,7 @@ from grader.classroom.class_records import Standing, State, called
 from grader.classroom.gradescope_comparison import ScoreDifference
 from grader.classroom.intake.folder_items import FUTURE
 from grader.classroom.setups import Setup
-from grader.classroom.standings import Class, counts, why_it_counts
+from grader.classroom.standings import Class, why_it_counts
 from grader.classroom.switching_setups import Comparison, GradeChange
 from grader.course.late_policy import Policy
 from grader.report.gradebook_notes import Override, RegradeRequest
@@ -92,8 +92,8 @@ def _notes_on_names(whole: Class, found: list[Standing]) -> list[str]:
 
 
 def _counts(found: list[Standing]) -> str:
-    numbers = counts(found)
-    parts = [f"{number} {state.words}" for state, number in numbers.items() if number]
+    numbers = Counter(one.state for one in found)
+    parts = [f"{numbers[state]} {state.words}" for state in State if numbers[state]]
     points = [one.points for one in found if one.points is not None]
     mean = f"; mean {sum(points) / len(points):.2f}" if points else ""
     late = sum(one.days_late > 0 for one in found)

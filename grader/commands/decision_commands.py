@@ -213,8 +213,7 @@ def merge_students(
                 f"{one_line(who[1], 100)}: attempts without a time count in the order in which "
                 "they were read; `--undo` undoes this"
             )
-        now = whole.read_again()
-        said = status_texts.student(now, now.standing(who[1]))
+        said = status_texts.student(whole, whole.standing(who[1]))
         files.say("".join(f"{one_line(line, 500)}\n" for line in lines) + said, needed=False)
 
 
@@ -244,8 +243,7 @@ def rename_student(
         _require_free(whole.book, who, becomes)
         new = _new(name, "--name") if name else ""
         whole.book.students.change("rename", who, becomes=becomes, name=new, reason=reason)
-        now = whole.read_again()
-        files.say(status_texts.student(now, now.standing(becomes)), needed=False)
+        files.say(status_texts.student(whole, whole.standing(becomes)), needed=False)
 
 
 @app.command("remove-student")
@@ -281,10 +279,10 @@ def _undo(whole: Class, student: str, kind: Kind, *, reason: str) -> None:
         )
     _require_last(entries.changes, change)
     whole.book.students.undo_change(change, reason=reason)
-    now, listed = whole.read_again(), {one.id for one in whole.book.students.all()}
+    listed = {one.id for one in whole.book.students.all()}
     for who in dict.fromkeys((change.student, change.becomes)):
         if who in listed:
-            files.say(status_texts.student(now, now.standing(who)), needed=False)
+            files.say(status_texts.student(whole, whole.standing(who)), needed=False)
 
 
 def _require_last(changes: list[EntryChange], change: EntryChange) -> None:
