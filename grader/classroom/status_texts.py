@@ -1,8 +1,6 @@
 """The texts that the commands for a class print: its status, one student, a regrade's changes."""
 
-import re
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.table import Table
@@ -11,7 +9,6 @@ from rich.text import Text
 from grader.classroom import setups
 from grader.classroom.class_records import Standing, State, called
 from grader.classroom.gradescope_comparison import ScoreDifference
-from grader.classroom.intake.folder_items import FUTURE
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, why_it_counts
 from grader.classroom.switching_setups import Comparison, GradeChange
@@ -112,18 +109,6 @@ def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
     unused = sorted(rules.deadlines.keys() - sections - {"default"})
     notes = [f"no deadline for section {one or '(none)'}: nobody in it is late" for one in without]
     notes += [f"there is a deadline for section {one}, which has no students" for one in unused]
-    notes += [
-        f"section {text!r} holds the word {one!r}, whose deadline is of that section alone: here "
-        "the default counts"
-        for text in sorted(sections - rules.deadlines.keys())
-        for one in rules.deadlines.keys() - {"default"}
-        if re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text, re.IGNORECASE)
-    ]
-    notes += [
-        f"the deadline {name} is on {at:%Y-%m-%d}, more than a year ahead: is its year right?"
-        for name, at in rules.deadlines.items()
-        if at > datetime.now(UTC) + FUTURE
-    ]
     return [one_line(note, 200) for note in notes]
 
 

@@ -207,12 +207,6 @@ def merge_students(
             raise UsageError(f"--into {into}: this is {who[0]} itself; expected another entry")
         whole.book.students.change("merge", who[0], becomes=who[1], reason=reason)
         lines = [f"before:  {status_texts.grade(one)}" for one in (first, second)]
-        undated = [one for one in whole.book.attempts.all(who[1]) if one.submitted_at is None]
-        if first.attempts and second.attempts and undated:
-            note(
-                f"{one_line(who[1], 100)}: attempts without a time count in the order in which "
-                "they were read; `--undo` undoes this"
-            )
         said = status_texts.student(whole, whole.standing(who[1]))
         files.say("".join(f"{one_line(line, 500)}\n" for line in lines) + said, needed=False)
 
