@@ -38,18 +38,6 @@ READ_BY_CUDA = (
 )
 NUMA_NODE = "/sys/bus/pci/devices/{bus}/numa_node"
 
-# What `Gpu.readings` reads: the functions of NVML, and their arguments after the device. A clock of
-# kind 1 is that of the multiprocessors; a temperature of kind 0 is that of the GPU itself.
-READINGS: dict[str, tuple[Any, ...]] = {
-    "clock": ("nvmlDeviceGetClockInfo", 1),
-    "highest clock": ("nvmlDeviceGetMaxClockInfo", 1),
-    "power": ("nvmlDeviceGetPowerUsage",),
-    "power limit": ("nvmlDeviceGetEnforcedPowerLimit",),
-    "temperature": ("nvmlDeviceGetTemperature", 0),
-    # Its newer name, EventReasons, is missing in drivers before 535.
-    "reasons": ("nvmlDeviceGetCurrentClocksThrottleReasons",),
-}
-
 
 @dataclass(frozen=True)
 class Gpu:
@@ -125,19 +113,6 @@ class Gpu:
         nvml = _nvml()
         with _faults_of(nvml):
             return int(nvml.nvmlDeviceGetMemoryInfo(_handle(self.uuid)).used)
-
-    def readings(self) -> dict[str, int]:
-        """What the driver reports about this moment, without what it does not report.
-
-        The clocks are in MHz, power is in milliwatts, the temperature is in degrees Celsius, and
-        `reasons` has the bits of NVML's clock event reasons.
-        """
-        nvml = _nvml()
-        found = {}
-        for name, (function, *arguments) in READINGS.items():
-            with suppress(nvml.NVMLError):
-                found[name] = int(getattr(nvml, function)(_handle(self.uuid), *arguments))
-        return found
 
 
 def find() -> Gpu:
