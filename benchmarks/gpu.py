@@ -121,7 +121,7 @@ def graded(gpu: gpus.Gpu, rounds: int, only: list[str] | None) -> dict[str, Any]
             if t.status not in ("passed", "deferred")
         ],
         "warm, wall s (median)": round(statistics.median(walls[1:]), 2),
-        "readings": results[-1].grader.readings,
+        "gpu": results[-1].grader.readings,
         "a test, s (median)": round(statistics.median(t.seconds for t in tests), 3),
     }
 

@@ -2,10 +2,8 @@
 
     python benchmarks/single.py [--rounds N] [--only PROBLEM]... [--json FILE]
 
-`make bench` writes benchmarks/results/single.json. With a shortcut of
-grader/wire/speed_shortcuts.py turned off, as in `GRADER_PLAIN=exit python benchmarks/single.py`, it
-shows what that saves. Both commands run on one thread, like the worker: with more threads, pytest
-would take more CPU time for the same tests.
+`make bench` writes benchmarks/results/single.json. Both commands run on one thread, like the
+worker: with more threads, pytest would take more CPU time for the same tests.
 
 The benchmark prints the wall and CPU seconds of `grader grade` relative to pytest in one process
 (medians of interleaved rounds), and the peak memory of both sides of a grading.

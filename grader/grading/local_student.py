@@ -21,7 +21,6 @@ from grader.base.judging_time import ending_after
 from grader.course.courses import Limits
 from grader.grading.undo_settings import restored
 from grader.sandbox import reply_checks
-from grader.sandbox.gpu_readings import Readings
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
 from grader.sandbox.reply_checks import Probe
@@ -36,7 +35,6 @@ class LocalBox:
 
     isolation: Isolation = "none"
     gpu: Gpu | None = None
-    readings: Readings | None = None
     gpu_works = False
 
     def __init__(self) -> None:
