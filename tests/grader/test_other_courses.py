@@ -145,7 +145,7 @@ def test_a_module_that_cannot_be_preloaded_is_the_courses_fault(grader, copy_of_
     module = "torch.utils.tensorboard"
     listed = starts_sooner(copy_of_the_course) / "assignment" / "problems.toml"
     changed(listed, "preload = []", f'preload = ["{module}"]')
-    words = ("grade", root / "examples" / "sample.zip", "--only", "linear", "--course")
+    words = ("grade", root, "--only", "linear", "--course")
     done = grader(*words, copy_of_the_course)
     assert (done.returncode, done.stdout) == (3, "")
     assert "fault of the course" in done.stderr
