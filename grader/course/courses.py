@@ -452,7 +452,7 @@ def check_packages(course: Course) -> None:
                 continue
             found = f"{package.name} {version} is installed in {sys.prefix}"
         path = course.list_of_problems
-        line = problems_toml.line_of(text_of(path), "packages")
+        line = problems_toml.line_of(text_of(path), None, "packages")
         raise CourseFault(
             f"{path}:{line}: packages: expected {package}; {found}: "
             f'run `{sys.executable} -m pip install "{package}"`'
