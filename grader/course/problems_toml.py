@@ -55,8 +55,8 @@ def load(text: str, limits: Mapping[str, type]) -> dict[str, Any] | Wrong:
         line = re.search(r"line (\d+)", place)
         return Wrong(int(line[1]) if line else text.count("\n") + 1, f"this is not TOML: {said}")
     kinds = {key: _above_zero(is_whole=kind is int) for key, kind in limits.items()}
-    for place, said in _wrong(listed, kinds, text):
-        return Wrong(line_of(text, *place), said)
+    for keys, said in _wrong(listed, kinds, text):
+        return Wrong(line_of(text, *keys), said)
     return listed
 
 
