@@ -24,7 +24,7 @@ DAY_ALONE = re.compile(r"\d{4}-?\d\d-?\d\d", re.ASCII)
 END_OF_DAY = time(23, 59, 59)
 MOST_BYTES = 2**20  # of the file
 MOST = 1e9  # more than any sensible number in the file
-RANGES = {
+RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("per_cent_a_day", "grace_minutes", "late_days"), (0, MOST)),
     "cap": (0, 100),
     "gradescope_minutes": (3, MOST),
