@@ -49,11 +49,10 @@ class LocalBox:
         version = {"torch": torch.__version__} if torch else {}
         return {"python": sys.version.split()[0], **version}
 
-    def require_free_gpu(self) -> None:
-        """Nothing: there is no GPU."""
-
     def renew(self) -> None:
         """Nothing: there is no process."""
+
+    require_free_gpu = renew  # there is no GPU either
 
     def turn(self, say: Callable[[str], None]) -> AbstractContextManager[None]:
         """Nothing to wait for: there is no GPU."""
@@ -109,11 +108,10 @@ class LocalSession:
         self._cpu_seconds = limits.cpu_seconds if limits else 0
         self._started = False
 
-    def begin_again(self) -> None:
-        """Nothing: no test uses a process of its own."""
+    def close(self) -> None:
+        """Nothing: there is no process to end, and our own solutions give no large answers."""
 
-    def forget_answers(self) -> None:
-        """Nothing: our own solutions give no large answers."""
+    begin_again = forget_answers = close
 
     def begin_problem(self, budget: object) -> None:
         """Nothing: our own solutions have no budget."""
@@ -150,9 +148,6 @@ class LocalSession:
     def look_at_device(self, name: str) -> Any:
         """Nothing is looked at: the tests themselves run in this process."""
         return {"computes": True}
-
-    def close(self) -> None:
-        """Nothing: there is no process to end."""
 
 
 def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any:
