@@ -70,7 +70,6 @@ class Chapter(Figures):
         )
 
     def bytes(self) -> None:
-        """Section 1.1."""
         every_float8 = ", ".join(name for name in dir(torch) if name.startswith("float8_"))
         rows = [
             "float64, int64, complex64",
@@ -122,7 +121,6 @@ class Chapter(Figures):
         self.gives(other_tied_mb=taken(vocabulary, width) / 1e6)
 
     def views(self) -> None:
-        """Section 1.2: windows."""
         shape = 3, 4, 5
         strides = tm.contiguous_strides(shape)
         assert strides == torch.empty(shape).stride()
@@ -144,7 +142,6 @@ class Chapter(Figures):
         self.gives(expanded_stride=X[:1].expand(3, 4).stride()[0])
 
     def merging(self) -> None:
-        """Section 1.2: when a reshape is a view."""
         cases = list(mergeable())
         assert {merges for *_, merges in cases} == {True, False}
         holds = []
@@ -189,7 +186,6 @@ class Chapter(Figures):
         assert X.flatten()[tm.element_offset(part, [1, 1])] == part[1, 1]
 
     def windows(self) -> None:
-        """Section 1.2: overlapping windows, and the list of mistakes."""
         text, t = torch.arange(50), 8
         assert len(tm.sliding_windows(text, t, 1)) == len(text) - t + 1
         x = torch.arange(5)
@@ -200,7 +196,6 @@ class Chapter(Figures):
         self.gives(window_storage=tm.storage_elements(windows))
 
     def model(self) -> None:
-        """Tensors of Wren."""
         config = wren.WREN
         embedding, ffn = (config.vocab_size, config.d_model), (config.d_model, config.d_ff)
         self.gives(wren_embedding=(embedding[0], embedding[1]))
@@ -208,7 +203,6 @@ class Chapter(Figures):
         self.gives(wren_ffn_mb=taken(*ffn) / 1e6, wren_gb=taken(wren.PARAMETERS) / 1e9)
 
     def exercises(self) -> None:
-        """The answers."""
         x, index = torch.empty(6, 7, 8), (1, 2, 3)
         self.gives(exercise_shape=x.shape, exercise_index=index)
         self.gives(exercise_strides=tm.contiguous_strides(x.shape))

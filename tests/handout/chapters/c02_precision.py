@@ -61,7 +61,6 @@ class Chapter(Figures):
         self.gives(bf16_speedup=round(self.ratio))
 
     def bits(self) -> None:
-        """The fields of a number."""
         self.formula(
             "decoding",
             r"E > 0: \quad & 2^{E - \text{bias}} \cdot \left(1 + \frac{M}{2^m}\right) \\ "
@@ -96,7 +95,6 @@ class Chapter(Figures):
         assert mantissa == (fraction - 1) * 2**23
 
     def table(self) -> None:
-        """The table of six formats."""
         for dtype in (F64, F32, F16, BF16, E4M3, E5M2):
             spec = p.float_spec(dtype)
             # Half of float64's smallest subnormal number is not a Python float.
@@ -109,7 +107,6 @@ class Chapter(Figures):
             self.gives(format_row=row)
 
     def how_close(self) -> None:
-        """eps, bfloat16, lost updates."""
         spec = p.float_spec(BF16)
         one = torch.tensor(1.0, dtype=BF16)
         after = (one.view(torch.int16) + 1).view(BF16).item()
@@ -145,7 +142,6 @@ class Chapter(Figures):
         self.gives(noise_error=percent[0], noise_bf16=percent[1], noise_e4m3=percent[2])
 
     def underflow(self) -> None:
-        """The point where small numbers become 0."""
         half = p.float_spec(F16)
         step = half.smallest_subnormal
         small, tiny = 5e-5, 1e-8
@@ -176,7 +172,6 @@ class Chapter(Figures):
         self.gives(failed_model=104e9, larger_model=530e9, bloom_model=176e9)
 
     def blocks(self) -> None:
-        """Quantizing in blocks."""
         x, size, levels = torch.tensor([1, -4, 3, 0.5, 6]), 4, torch.arange(-2.0, 3)
         codes, scales = p.quantize_blocks(x, size, levels)
         top = levels.abs().max().item()
@@ -258,7 +253,6 @@ class Chapter(Figures):
         self.gives(seen_fp8_speedup=8, fp8_speedup=(fp8 / 1e12, fp32 / 1e12, fp8 / fp32))
 
     def model(self) -> None:
-        """The weights of Wren."""
         bits = 4 + 32 / 64
         self.gives(wren_fp32_gb=wren.PARAMETERS * F32.itemsize / 1e9)
         self.gives(wren_bf16_gb=wren.PARAMETERS * BF16.itemsize / 1e9)
@@ -266,7 +260,6 @@ class Chapter(Figures):
         self.gives(wren_quantized_gb=wren.PARAMETERS * bits / 8 / 1e9, bits_a_number_again=bits)
 
     def exercises(self) -> None:
-        """The answers."""
         fits, claimed = 250, 255  # Bekman (2022) says that 255 · 255 overflows
         stored = torch.tensor(claimed, dtype=F16) * claimed
         over = next(i for i in range(1000) if torch.tensor(float(i)).square().half().isinf())

@@ -25,7 +25,6 @@ class Chapter(Figures):
         self.gives(features=features, heads=heads)
 
     def order(self) -> None:
-        """Parentheses, transposes and copies."""
         heads, d = 2, 3
         self.gives(order_heads=heads, order_d=d)
         numbers = torch.arange(heads * d)
@@ -75,12 +74,10 @@ class Chapter(Figures):
         self.gives(story_differ=(small[0], small[1], small[0] // small[1]), story_year=2023)
 
     def annotations(self) -> None:
-        """A pattern with parentheses is for readers."""
         with pytest.raises(SyntaxError):
             isinstance(torch.ones(2, 3), Float[torch.Tensor, "... (heads d)"])
 
     def scores(self) -> None:
-        """Variance, memory, and dimensions that einsum broadcasts."""
         generator = torch.Generator().manual_seed(0)
         many, large, small = 2000, 128, 16
         for d in (small, large):
@@ -115,7 +112,6 @@ class Chapter(Figures):
         self.gives(mask_rows=len(x[:1]))
 
     def masks(self) -> None:
-        """Values that make a masked mean wrong."""
         nothing, nan = torch.tensor(0.0), torch.tensor(math.nan)
         assert (nothing / nothing).isnan()
         assert (nothing * nan).isnan()
@@ -125,7 +121,6 @@ class Chapter(Figures):
         self.gives(empty_mean=(nothing.item(), nothing.item()), nothing=nothing.item())
 
     def examples(self) -> None:
-        """The solved example."""
         d = 4
         one = torch.ones(1, d)
         self.gives(one_score=((one @ one.T).item(), d, er.attention_scores(one, one).item()))
@@ -150,7 +145,6 @@ class Chapter(Figures):
         self.gives(patch_numbers=size)
 
     def model(self) -> None:
-        """The scores of Wren."""
         config = wren.WREN
         width = wren.HEAD_WIDTH
         shape = wren.MICRO_BATCH, config.num_heads, config.context_length, width
@@ -162,7 +156,6 @@ class Chapter(Figures):
         self.gives(wren_scores_mb=tm.tensor_bytes(scores) / 1e6, wren_scores_gb=together / 1e9)
 
     def exercises(self) -> None:
-        """The answers."""
         x = torch.zeros(2, 5, 12)
         patterns = ("b s (h d) -> b s h d", "b s (h d) -> b h s d", "b s (h d) -> b (h s) d")
         assert [tm.shares_storage(x, rearrange(x, p, h=3)) for p in patterns] == [1, 1, 0]

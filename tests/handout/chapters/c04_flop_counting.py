@@ -76,7 +76,6 @@ def shorthand(config):
 
 class Chapter(Figures):
     def before(self) -> None:
-        """What the FLOPs do not tell, and the first bet."""
         low, high = min(REPORTED_MFU), max(REPORTED_MFU)
         middle = (low * high) ** 0.5
         assert abs(high / middle - middle / low) < 1e-9, "as far from either end"
@@ -86,7 +85,6 @@ class Chapter(Figures):
         self.gives(bet_tokens=2 * tokens, bet_growth=100 * (then / (2 * now) - 1))
 
     def layers(self) -> None:
-        """A matrix product, and a linear layer."""
         cases = [(3, 5, 7), (1, 1, 1), (64, 32, 16), (1, 9, 4)]
         holds = [fc.matmul_flops((m, k), (k, o)) == 2 * m * k * o for m, k, o in cases]
         self.formula("product_formula", r"2 \cdot m \cdot k \cdot n", holds)
@@ -109,8 +107,6 @@ class Chapter(Figures):
         self.gives(recomputed=fc.training_flops(1, 1, recompute_forward=True))
 
     def two_layers(self) -> None:
-        """Two layers with B, D, K = 64, 32, 16."""
-
         def holds(b, d, k):
             forward = fc.mlp_flops(b, (d, d, k))
             both = fc.mlp_flops(b, (d, d, k), backward=True)
@@ -152,7 +148,6 @@ class Chapter(Figures):
         self.gives(seen_batched_flops=131072, batched_total=flops)
 
     def transformer(self) -> None:
-        """GPT-2 small by part, and the formulas of the table."""
         tokens = GPT2.context_length
         parts = fc.transformer_forward_flops(GPT2, 1, tokens)
         total = sum(parts.values())
@@ -201,7 +196,6 @@ class Chapter(Figures):
         assert total - by_rule == parts["attention_scores"] + parts["attention_values"]
 
     def rule_and_shorthand(self) -> None:
-        """12d²L, and two scaling laws."""
         usual = replace(wren.WREN, d_ff=4 * wren.WREN.d_model)
         layers = [
             ra.transformer_parameters(replace(usual, num_layers=depth))
@@ -223,7 +217,6 @@ class Chapter(Figures):
         self.gives(chinchilla_exponent="C^{" + n(CHINCHILLA_EXPONENT, ".2f") + "}")
 
     def budgets(self) -> None:
-        """Training runs and limits that were published."""
         tokens = 300 * 10**9  # of GPT-3
         with_scores = 3 * forward_flops(GPT3, GPT3.context_length) * tokens / GPT3.context_length
         by_rule = fc.training_flops(LLAMA_SIZE, LLAMA_TOKENS)
@@ -280,7 +273,6 @@ class Chapter(Figures):
         self.gives(gpt2_equal=int(equal))
 
     def training(self) -> None:
-        """A training step, and a whole run."""
         batch, tokens, mfu = 512, GPT2.context_length, 0.4
         one = sum(fc.transformer_forward_flops(GPT2, 1, tokens).values())
         passes = fc.linear_flops(1, 1, 1, backward=True) // fc.linear_flops(1, 1, 1)
@@ -293,7 +285,6 @@ class Chapter(Figures):
         self.gives(exact_floats=(2**53, 2**53))
 
     def as_they_run(self) -> None:
-        """The table of operators that a call runs."""
         x, flat, weight, bias = map(torch.ones, ((2, 3, 4), (3, 4), (5, 4), 5))
         assert products(ran(lambda: x @ weight.T)) == ["aten.mm.default"]
         self.gives(x_dimensions=x.dim())
@@ -317,7 +308,6 @@ class Chapter(Figures):
         assert counter.get_total_flops() == 0
 
     def attention(self) -> None:
-        """The kernels of attention."""
         b, h, q, k, d = 2, 3, 4, 5, 8
         query, key = torch.ones(b, h, q, d), torch.ones(b, h, k, d)
         wide = torch.ones(b, h, k, 2 * d)
@@ -351,7 +341,6 @@ class Chapter(Figures):
         self.gives(attention_terms=(b, h, q, k, d, terms))
 
     def model(self) -> None:
-        """Wren's forward pass, step and training run."""
         tokens = wren.WREN.context_length
         parts = fc.transformer_forward_flops(wren.WREN, 1, tokens)
         total = sum(parts.values())
@@ -372,7 +361,6 @@ class Chapter(Figures):
         self.gives(wren_equal=int(tokens / ratio))
 
     def exercises(self) -> None:
-        """The answers."""
         square, vector = (1000, 1000), (1000,)
         times_vector = fc.matmul_flops(square, vector)
         self.gives(ex_n=1000, ex_left=fc.matmul_flops(square, square) + times_vector)

@@ -52,7 +52,6 @@ class Chapter(Figures):
         self.gives(seen_letters=fc.training_flops(1, 1))
 
     def roofline(self) -> None:
-        """Section 5.1."""
         devices = [("A100 80 GB", ra.A100_80GB), ("H100", ra.H100_SXM), ("H200", ra.H200_SXM)]
         for name, hw in devices:
             row = [hw.peak_flops[BF16], hw.peak_flops[FP32], hw.memory_bandwidth]
@@ -136,7 +135,6 @@ class Chapter(Figures):
         self.gives(tf32_mantissa=10)
 
     def what_fits(self) -> None:
-        """Recipes, and the largest models that fit with them."""
         memory = 8 * H100.memory_bytes
         self.gives(node_devices=8, node_gb=memory // 10**9)
         for recipe in (FULL, MASTER, SLIM):
@@ -170,7 +168,6 @@ class Chapter(Figures):
         self.gives(gib_excess=(2**30 / 10**9 - 1) * 100)
 
     def how_long(self) -> None:
-        """Days of training, parameters, and the best model for a budget."""
         forward = fc.linear_flops(1, 1, 1)
         assert fc.linear_flops(1, 1, 1, backward=True) == 3 * forward
         self.gives(forward_rule=forward)
@@ -224,7 +221,6 @@ class Chapter(Figures):
         self.gives(best_tokens=tokens)
 
     def seen_elsewhere(self) -> None:
-        """Claims of other notes are quoted; the correct values are computed."""
         days = ra.training_days(PARAMETERS, TOKENS, H100, BF16, DEVICES, MFU)
         self.gives(parameters=70e9, tokens=15e12, seen_days=n("143, 144 or 88"), days=days, mfu=0.5)
         self.gives(devices=1024, seen_shortest=88, needed_mfu=0.5 * days / 88)
@@ -238,7 +234,6 @@ class Chapter(Figures):
         self.gives(seen_bytes=ra.bytes_per_parameter(LOWEST))
 
     def model(self) -> None:
-        """Wren's memory and hours."""
         state = wren.STATE_BYTES
         speed = wren.DEVICES * wren.MFU * H100.peak_flops[BF16]
         flops = fc.training_flops(wren.PARAMETERS, wren.TOKENS)
@@ -249,7 +244,6 @@ class Chapter(Figures):
         self.gives(wren_full_step=whole, wren_full_hours=wren.HOURS * whole / wren.STEP_FLOPS)
 
     def exercises(self) -> None:
-        """The answers."""
         ridge = ra.accelerator_intensity(H100, BF16)
         # 2mkn FLOPs for kn bytes of int8.
         self.gives(ex_half_rows=math.ceil(ridge * torch.int8.itemsize / 2))

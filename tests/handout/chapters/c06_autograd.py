@@ -34,7 +34,6 @@ def measured(f, x, eps, dtype=F64):
 
 class Chapter(Figures):
     def graph(self) -> None:
-        """The graph of a scalar loss, by autograd."""
         x, w = torch.tensor(2.0), torch.tensor(4.0, requires_grad=True)
         target = 5
         p = x * w
@@ -63,7 +62,6 @@ class Chapter(Figures):
         self.gives(story_years=RUMELHART - LINNAINMAA)
 
     def linear(self) -> None:
-        """Costs and conventions of single operations."""
         t, i, o = 5, 3, 7
         forward = fc.linear_flops(t, i, o)
         weight = fc.linear_flops(t, i, o, backward=True, input_grad=False) - forward
@@ -82,7 +80,6 @@ class Chapter(Figures):
         self.gives(stretched=len(a.grad))
 
     def by_hand(self) -> None:
-        """The solved example of a backward pass."""
         x, w1, w2, g = (
             torch.tensor(m, dtype=F64)
             for m in ([[1, 2], [3, -1]], [[1, 1], [2, -1]], [[3, 4]], [[1], [10]])
@@ -100,7 +97,6 @@ class Chapter(Figures):
         self.gives(towards_w1=f"G W₂ = {rows(back)}", masked=masked, grad_w1=grad_w1)
 
     def checking(self) -> None:
-        """Central differences and their errors."""
         eps = 1e-2
         holds = []
         for x in (0.3, 1.0, 2.0):
@@ -145,7 +141,6 @@ class Chapter(Figures):
         self.gives(best_fp64=best[0], best_fp32=best[1])
 
     def accumulation(self) -> None:
-        """Three rows in chunks of two."""
         losses = torch.tensor([[1.0], [2.0], [6.0]], dtype=F64)
         model = nn.Linear(1, 1, bias=False, dtype=F64)
         nn.init.ones_(model.weight)
@@ -161,7 +156,6 @@ class Chapter(Figures):
         assert (1 / len(chunks)) / len(chunks[1]) == 2 * (1 / len(chunks)) / len(chunks[0])
 
     def model(self) -> None:
-        """One micro-batch of Wren."""
         config, batch = wren.WREN, wren.MICRO_BATCH
         tokens = config.context_length
         forward = sum(fc.transformer_forward_flops(config, batch, tokens).values())
@@ -174,7 +168,6 @@ class Chapter(Figures):
         assert wren.SEQUENCES % (wren.DEVICES * batch) == 0
 
     def exercises(self) -> None:
-        """The answers."""
         sizes = (4, 8), (8, 6)
         numbers = [math.prod(size) for size in sizes]
         self.gives(ex_numbers=(numbers, sum(numbers)))

@@ -37,7 +37,6 @@ def growth(width: int, sigma: float) -> float:
 
 class Chapter(Figures):
     def costs(self) -> None:
-        """Parameters and FLOPs."""
         size = ra.transformer_parameters(GPT3)
         inside = size - GPT3.vocab_size * GPT3.d_model
         self.gives(gpt3_size=size, inside_layers=100 * inside / size)
@@ -47,7 +46,6 @@ class Chapter(Figures):
         self.gives(ffn_gb=ffn * torch.float32.itemsize / 1e9)
 
     def first_values(self) -> None:
-        """The reason for 1/√in."""
         shapes = [(256, 2048), (1024, 512)]
         layers = [
             (i, seeded(lambda i=i, o=o: li.Linear(i, o, dtype=torch.float64))) for i, o in shapes
@@ -73,7 +71,6 @@ class Chapter(Figures):
         self.gives(large_sigma=0.05, grow=large, grown=large**depth)
 
     def truncation(self) -> None:
-        """Why and where the distribution is truncated."""
         share = n(100 * BEYOND, ".2f")
         weights = GPT3.d_model * GPT3.d_ff
         self.gives(beyond_share=share, ffn_weights=weights, beyond_millions=weights * BEYOND / 1e6)
@@ -89,7 +86,6 @@ class Chapter(Figures):
         self.gives(std=std, cut=n(bound), cuts_nothing=BOUND / std)
 
     def story(self) -> None:
-        """What a fixed standard deviation does to the gradients of a VGG network."""
         sigma = 0.01
         kept = [math.sqrt(2 / (9 * filters)) for filters in VGG_FILTERS]
         shrunk = math.prod(each / sigma for each in kept)
@@ -99,7 +95,6 @@ class Chapter(Figures):
         self.gives(vgg_shrunk=shrunk)
 
     def worked(self) -> None:
-        """A weight of two numbers, and an MLP of 18."""
         layer = li.Linear(2, 1)
         layer.load_state_dict({"weight": torch.tensor([[2.0, 3.0]])})
         x = torch.tensor([1.0, 10.0])
@@ -118,7 +113,6 @@ class Chapter(Figures):
         self.gives(trainable=li.count_parameters(model, trainable_only=True), all_parameters=total)
 
     def model(self) -> None:
-        """The parameters of Wren, part by part."""
         config = wren.WREN
         layers, d, ff = config.num_layers, config.d_model, config.d_ff
         attention, ffn, embedding = layers * 4 * d**2, layers * 2 * d * ff, config.vocab_size * d
@@ -135,7 +129,6 @@ class Chapter(Figures):
         self.gives(wren_sigma_down=1 / math.sqrt(ff))
 
     def exercises(self) -> None:
-        """The answers."""
         sizes = (10, 20, 20, 5)
         total = li.count_parameters(li.MLP(sizes))
         self.gives(ex_sizes=sizes, ex_parameters=(list(pairwise(sizes)), total))

@@ -110,7 +110,6 @@ class Chapter(Figures):
         self.gives(adamw_bytes=total)
 
     def bowl(self) -> None:
-        """SGD on a parabola and in a bowl, with and without momentum."""
         curvature = 3.0
 
         def slide(lr: float) -> list[float]:
@@ -155,7 +154,6 @@ class Chapter(Figures):
         self.gives(momentum_end=training.bowl_path(fast, mu)[-1])
 
     def three(self) -> None:
-        """The formulas of section 8.1."""
         lr, mu, alpha, eps = 0.1, 0.6, 0.7, 0.05
         sgd = steps(lambda p: op.SGD(p, lr, mu), GRADIENTS)
         adagrad = steps(lambda p: op.AdaGrad(p, lr, eps), GRADIENTS)
@@ -205,7 +203,6 @@ class Chapter(Figures):
         self.gives(first_step=1 - first)
 
     def state(self) -> None:
-        """Bytes of optimizer state."""
         elements, parameters = 12, 7 * 10**9
         momentum = partial(op.SGD, momentum=0.9)
         kinds: list[list[Make]] = [[op.SGD], [momentum, op.AdaGrad, op.RMSProp]]
@@ -231,7 +228,6 @@ class Chapter(Figures):
         )
 
     def factored(self, parameters: int) -> None:
-        """What Adafactor and AdamW keep for a matrix of Wren's FFN."""
         rows, columns = wren.WREN.d_model, wren.WREN.d_ff
         factored, both = (
             kept_bytes(make, rows, columns) for make in (torch.optim.Adafactor, op.AdamW)
@@ -242,7 +238,6 @@ class Chapter(Figures):
         self.gives(factored_bytes=(rows, columns, F32.itemsize, factored), unfactored_mb=both / 1e6)
 
     def worked_three(self) -> None:
-        """One or two steps of each optimizer."""
         p, lr = 1.0, 0.1
         self.gives(p=p, lr=lr)
         mu, g = 0.5, 2.0
@@ -267,7 +262,6 @@ class Chapter(Figures):
         self.gives(no_momentum=mu, every_itemsize=F32.itemsize)
 
     def adamw(self) -> None:
-        """Section 8.2: formula, bias correction and decay."""
         options = {"lr": 0.1, "betas": (0.8, 0.95), "eps": 0.02, "weight_decay": 0.3}
         got = steps(lambda p: op.AdamW(p, **options), GRADIENTS)
         self.formula(
@@ -334,7 +328,6 @@ class Chapter(Figures):
         return together(whole_steps, [[*silence, 1e-3], silence + growing])
 
     def eps(self) -> None:
-        """Where ε may be placed, and the first step that each place gives."""
         lr = 0.1
         cases = [(1.0, 1e-8), (0.01, 0.01)]
         # √v̂ + ε as here; √(v̂ + ε); √v + ε, and the corrections outside the quotient
@@ -356,7 +349,6 @@ class Chapter(Figures):
         self.gives(usual_eps=eps, inside_moves=inside, here_moves=1 - after)
 
     def adamw_costs(self) -> None:
-        """AdamW's bytes and milliseconds."""
         parts = [F32, F32, *wren.RECIPE.optimizer_state]
         total = ra.bytes_per_parameter(wren.RECIPE)
         memory = 80 * 10**9
@@ -377,7 +369,6 @@ class Chapter(Figures):
         self.gives(both_bytes=ra.bytes_per_parameter(recipe) + BF16.itemsize)
 
     def model(self) -> None:
-        """AdamW for Wren."""
         state, moved = 2 * F32.itemsize * wren.PARAMETERS, wren.OPTIMIZER_STEP_BYTES
         bandwidth = ra.H100_SXM.memory_bandwidth
         assert moved / bandwidth < 0.01 * wren.STEP_SECONDS
@@ -393,7 +384,6 @@ class Chapter(Figures):
         self.gives(usual_remembers=sums[1], usual_beta=BETA2)
 
     def exercises(self) -> None:
-        """The answers."""
         many = 10_000
         self.gives(ex_steps=many)
         lr, decay = 3e-4, 0.1

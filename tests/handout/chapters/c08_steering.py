@@ -43,7 +43,6 @@ def best_rate(width: int, seed: int) -> float:
 
 class Chapter(Figures):
     def clipping(self) -> None:
-        """Section 8.3."""
         values = [[3.0], [0.0, 4.0]]
 
         def clipped(largest: float, eps: float = 1e-6) -> tuple[list[torch.Tensor], float]:
@@ -78,7 +77,6 @@ class Chapter(Figures):
         self.gives(half_square=half, bfloat_stop=stop)
 
     def outlier(self) -> None:
-        """One gradient that is far too long, and AdamW's steps after it."""
         outlier = [*[1.0] * BEFORE, OUTLIER, *[1.0] * LATER]
         after = steps(whole_steps, outlier)[BEFORE - 1 :]
         moved = [a - b for a, b in pairwise(after)]
@@ -93,7 +91,6 @@ class Chapter(Figures):
         self.gives(palm_spikes=20, palm_back=100, palm_least=200, palm_most=500)
 
     def schedule(self) -> None:
-        """Section 8.4."""
         most, least, w, c = 1.0, 0.1, 10, 30
 
         def rate(it: int) -> float:
@@ -123,7 +120,6 @@ class Chapter(Figures):
         self.gives(rate_at_it=(least, most - least, 1, cosine, 2, rate(it)))
 
     def peaks(self) -> None:
-        """The highest learning rates of other models, and that of Wren."""
         # Brown et al. (2020), table 2.1; Llama 3: The Llama 3 Herd of Models, table 3.
         gpt3 = {125e6: 6.0e-4, 1.3e9: 2.0e-4, 13e9: 1.0e-4, 175e9: 0.6e-4}
         llama = {8e9: 3.0e-4, 405e9: 0.8e-4}
@@ -149,7 +145,6 @@ class Chapter(Figures):
         self.gives(wren_warmup_share=100 * iterations / wren.STEPS)
 
     def exercises(self) -> None:
-        """The answers."""
         gradients = [torch.tensor([0.6], dtype=F64), torch.tensor([0.8], dtype=F64)]
         parameters = [g.clone().requires_grad_() for g in gradients]
         for parameter, gradient in zip(parameters, gradients, strict=True):

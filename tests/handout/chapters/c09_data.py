@@ -41,7 +41,6 @@ def starts(tokens, length):
 
 class Chapter(Figures):
     def files(self) -> None:
-        """Bytes per token, and the bytes that np.save writes."""
         llama = 14 * 10**11  # Touvron et al. (2023), LLaMA
         self.gives(corpus=CORPUS, first_llama=llama, first_llama_tb=llama * UINT16.itemsize / 1e12)
         for dtype in (UINT16, INT32, INT64):
@@ -65,7 +64,6 @@ class Chapter(Figures):
         self.gives(leak_grown_mb=LEAK_GROWN_MB, leak_anew_mb=LEAK_ANEW_MB)
 
     def batches(self) -> None:
-        """The positions where windows start."""
         cases = [
             (np.random.default_rng(0).permutation(tokens), length)
             for tokens in (2, 5, 9)
@@ -80,7 +78,6 @@ class Chapter(Figures):
         self.formula("start_range", rule, holds)
 
     def example(self) -> None:
-        """The example of four tokens, and the data of one step."""
         length = 2
         found = starts(EXAMPLE, length)
         last = found[-1]
@@ -89,7 +86,6 @@ class Chapter(Figures):
         self.gives(starts=found, last_start=last, x=x[0], y=y[0])
 
     def model(self) -> None:
-        """The data of Wren's training."""
         tokens = wren.STEP_TOKENS
         read, moved = tokens * UINT16.itemsize, 2 * tokens * INT64.itemsize
         assert wren.WREN.vocab_size - 1 <= np.iinfo(UINT16).max
@@ -102,7 +98,6 @@ class Chapter(Figures):
         self.gives(unseen=100 * missed, llama=3)
 
     def exercises(self) -> None:
-        """The answers."""
         tokens = np.arange(1000, dtype=UINT16)
         assert starts(tokens, 999) == [0]
         with pytest.raises(ValueError, match="token"):

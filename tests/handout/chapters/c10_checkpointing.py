@@ -87,7 +87,6 @@ class Chapter(Figures):
             assert not interrupted_in_place(Path(folder, "checkpoint"))
 
     def stops(self) -> None:
-        """How often a run stops."""
         days = ra.training_days(70 * 10**9, 15 * 10**12, ra.H100_SXM, BF16, DEVICES, 0.5)
         self.gives(llama_gpus=LLAMA_GPUS, llama_stops=LLAMA_STOPS, llama_days=LLAMA_DAYS)
         self.gives(llama_hours=LLAMA_DAYS * 24 / LLAMA_STOPS, devices=DEVICES)
@@ -97,7 +96,6 @@ class Chapter(Figures):
         self.gives(llama_effective=90, opt=n("OPT-175B"), opt_restarts=OPT_RESTARTS, opt_tb=OPT_TB)
 
     def interval(self) -> None:
-        """The rule for the interval between checkpoints."""
         self.gives(lost_divisor=2)
         cases = [(420.0, 178_000.0), (3.0, 178_000.0), (60.0, 1e4)]
         around = (0.5, 0.9, 0.999, 1.001, 1.1, 2.0)
@@ -110,7 +108,6 @@ class Chapter(Figures):
         self.formula("young_rule", rule, holds)
 
     def contents(self) -> None:
-        """The sizes of a checkpoint's parts."""
         layer, optimizer = stepped(64, 64)
         weights = sum(p.numel() for p in layer.parameters())
         moments = op.optimizer_state_bytes(optimizer) // weights
@@ -124,7 +121,6 @@ class Chapter(Figures):
         self.gives(numpy_words=self.words)
 
     def worked(self) -> None:
-        """The layer of the example, and two large models."""
         layer, optimizer = stepped(3, 2)
         file = saved(layer, optimizer, 7)
         weights = [t.numel() for t in file["model"].values()]
@@ -149,7 +145,6 @@ class Chapter(Figures):
         self.gives(together_cost=cost(together, best(together, self.between), self.between) * 100)
 
     def model(self) -> None:
-        """Wren's checkpoints."""
         size = wren.CHECKPOINT_BYTES
         assert size == wren.PARAMETERS * self.weight
         seconds, between = size / SPEED, self.between * DEVICES / wren.DEVICES
@@ -161,7 +156,6 @@ class Chapter(Figures):
         self.gives(wren_cost=100 * seconds / interval)
 
     def exercises(self) -> None:
-        """The answers."""
         layer, optimizer = stepped(3, 2)
         sgd = op.SGD(layer.parameters(), lr=0.1, momentum=0.9)
         sgd.step()
@@ -174,7 +168,6 @@ class Chapter(Figures):
         self.gives(ex_writing=alone / 60)
 
     def opt(self) -> None:
-        """The bytes per parameter of a checkpoint of OPT-175B."""
         parameters = 175 * 10**9
         weight, moments = torch.float16.itemsize, 2 * FP32.itemsize
         size = parameters * (weight + moments)

@@ -54,7 +54,6 @@ class Chapter(Figures):
         self.gives(stage_test=1)
 
     def loss(self) -> None:
-        """The loss of a uniform guess, and the lowest possible loss."""
         guess = F.cross_entropy(torch.zeros(1, GPT2_IDS), torch.tensor([0])).item()
         self.gives(guess=guess, ids=GPT2_IDS)
         stay = 0.9
@@ -76,7 +75,6 @@ class Chapter(Figures):
         self.gives(guess_entropy=f"log {n(len(chain))} = {n(math.log(len(chain)), '.3f')}")
 
     def micro_batches(self) -> None:
-        """The memory that micro-batches save, and how their losses are added up."""
         windows, context, small = 512, 1024, 8
         row = context * GPT2_IDS * FP32.itemsize
         assert windows * row > ra.H100_SXM.memory_bytes
@@ -104,7 +102,6 @@ class Chapter(Figures):
         self.gives(wrong_mean=sum(losses) / len(losses))
 
     def learning_rate(self) -> None:
-        """The schedule of six steps."""
         result, _ = run()
         rates = [op.lr_cosine_schedule(step, 1.0, 0.1, 2, 6) for step in range(7)]
         assert result.learning_rates == rates[:6]
@@ -115,7 +112,6 @@ class Chapter(Figures):
         self.gives(still_step=still, min_step=rates.index(0.1))
 
     def autocast(self) -> None:
-        """What stays in float32."""
         layer, x = nn.Linear(32, 16, bias=False), torch.rand(1, 32, requires_grad=True)
         with torch.autocast("cpu", dtype=BF16):
             kept = ac.saved_activation_bytes(lambda: layer(x), exclude=[layer.weight])
@@ -125,7 +121,6 @@ class Chapter(Figures):
         self.gives(adamw_bytes=ra.bytes_per_parameter(wren.RECIPE), copy_bytes=copies)
 
     def killed(self) -> None:
-        """A run that stops in step 5 and resumes."""
         every, stop, steps = 4, 5, CONFIG["steps"]
         whole, model = run()
         with tempfile.TemporaryDirectory() as folder:
@@ -170,7 +165,6 @@ class Chapter(Figures):
             self.gives(log_row=(len(row), row, file))
 
     def model(self) -> None:
-        """The whole run of Wren."""
         each = wren.SEQUENCES // wren.DEVICES
         many, few = micro_batch.peak(wren.WREN, each, wren.RECIPE), wren.PEAK
         memory = ra.H100_SXM.memory_bytes
@@ -187,7 +181,6 @@ class Chapter(Figures):
         self.gives(ex_logits=many.logits / 1e9, ex_device=memory // 10**9)
 
     def exercises(self) -> None:
-        """The answers."""
         self.gives(ex_bytes=256, ex_loss=8.3, ex_guess=math.log(256))
         steps, warmup, at = 100, 10, 50
         self.gives(ex_steps=steps, ex_warmup=warmup, ex_resumed=at, ex_jump=20000, ex_recovery=300)

@@ -127,7 +127,6 @@ class Chapter(Figures):
         self.own = {k: units(nn.GELU, layers=LAYERS // k) for k in SEGMENTS}
 
     def layers(self) -> None:
-        """The activations that sixteen layers keep."""
         self.gives(fp32_bytes=FP32.itemsize)
         gelu, relu = self.plain[nn.GELU], self.plain[nn.ReLU]
         assert gelu == self.plain[nn.SiLU] == 2 * LAYERS
@@ -144,7 +143,6 @@ class Chapter(Figures):
         self.gives(gelu_halves=self.each, relu_stays=self.each_relu, bet_relu=relu)
 
     def segments(self) -> None:
-        """The number of activations in memory at once."""
         alive = {k: self.kept[k] + self.own[k] for k in SEGMENTS}
         self.formula(
             "alive_formula", r"k + \frac{2L}{k}", [alive[k] == k + 2 * LAYERS / k for k in SEGMENTS]
@@ -187,7 +185,6 @@ class Chapter(Figures):
         self.gives(story_layers=1000, story_before=48, story_after=7, story_time=30)
 
     def cost(self) -> None:
-        """FLOPs, MFU and days."""
         forward = fc.linear_flops(1, 1, 1)
         plainly, again = fc.training_flops(1, 1), fc.training_flops(1, 1, recompute_forward=True)
         assert fc.linear_flops(1, 1, 1, backward=True) == plainly
@@ -207,7 +204,6 @@ class Chapter(Figures):
         self.gives(palm_hfu=57.8, palm_mfu=46.2)
 
     def transformer(self) -> None:
-        """Bytes of a layer: measured on small layers, and computed for GPT-3."""
         small = [
             {"s": 64, "b": 2, "h": 128, "a": 4},
             {"s": 128, "b": 1, "h": 64, "a": 8},
@@ -320,13 +316,11 @@ class Chapter(Figures):
         self.gives(seen_without_gb=unit * (32 + 2 * ratio))
 
     def seen_elsewhere(self) -> None:
-        """The factor in other notes, and what it depends on."""
         root = round(LAYERS**0.5)
         self.gives(gelu_halves=self.each, layers=LAYERS, relu_stays=self.each_relu)
         self.gives(root_kept=self.kept[root])
 
     def model(self) -> None:
-        """The sequences of Wren that fit on a device."""
         layers = wren.WREN.num_layers
         sequence = micro_batch.peak(wren.WREN, 1, wren.RECIPE)
         inputs = layers * micro_batch.checkpoint_bytes(
@@ -354,7 +348,6 @@ class Chapter(Figures):
         self.gives(wren_fits_checkpointed=fits(layers), wren_recomputed_hours=hours)
 
     def exercises(self) -> None:
-        """The answers."""
         x, y = (torch.rand(5, requires_grad=True) for _ in range(2))
         kept = {
             "x + y": lambda: x + y,

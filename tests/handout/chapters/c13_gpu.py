@@ -93,7 +93,6 @@ def measured(kind, kernel, calls=10):
 
 class Chapter(Figures):
     def beginning(self) -> None:
-        """The stand-in, and the problems' points."""
         size, speed = 100, 1e9  # FLOPs of the product below, which is in a block of code
         flops = fc.matmul_flops((size, size), (size, size))
         assert flops == 2 * 10**6
@@ -102,7 +101,6 @@ class Chapter(Figures):
         assert {p.device for p in COURSE.problems if p.module == "gpu"} == {"cuda"}
 
     def memory(self) -> None:
-        """The three numbers of memory, and blocks."""
         block, segment, small = (
             constant(name) for name in ("kMinBlockSize", "kSmallBuffer", "kSmallSize")
         )
@@ -112,7 +110,6 @@ class Chapter(Figures):
         # larger than kSmallSize.
 
     def worst_moment(self) -> None:
-        """A chain of operations, and effects that spoil a difference."""
         with gpu_stand_in.gpu():
             x = torch.zeros(1000, 1000, device="cuda")
             found = {
@@ -134,13 +131,11 @@ class Chapter(Figures):
 
     @staticmethod
     def chain(x, length):
-        """A chain of operations, each with a new tensor as its result."""
         for _ in range(length):
             x = torch.sin(x)
         return x
 
     def left_out(self) -> None:
-        """Memory of Wren that no formula counts."""
         assert "~ sizeof(params) more peak memory" in _foreach_doc
         roots = step_temporaries(foreach=True)
         assert step_temporaries(fused=True) == 0
@@ -150,7 +145,6 @@ class Chapter(Figures):
         self.gives(workspace_gb=8 * 4096 * 1024 / 1e9)  # an H100's, see worst_moment
 
     def clocks(self) -> None:
-        """Four methods of measuring ten calls."""
         kernel, calls = 50e-6, 10
         asking, waking = 1e6 * gpu_stand_in.ASKING, 1e6 * gpu_stand_in.WAKING
         with gpu_stand_in.gpu(kernel_seconds=[kernel] * 13) as device:
@@ -172,7 +166,6 @@ class Chapter(Figures):
         self.gives(brief_us=1e6 * brief, brief_shown_us=1e6 * shown)
 
     def calls(self) -> None:
-        """The median of several calls."""
         times = [2e-3] * 9 + [102e-3]
         with gpu_stand_in.gpu(kernel_seconds=[1.0, 1.0, 1.0, *times]) as device:
             median = gpu.time_kernel(device.kernel)
@@ -186,7 +179,6 @@ class Chapter(Figures):
         self.gives(story_profiler=288, story_cutlass=257, story_zeros=295)
 
     def mfu(self) -> None:
-        """The MFU of one product, measured in a correct way and in incorrect ways."""
         size, seconds = 8192, 1.5e-3
         flops = fc.matmul_flops((size, size), (size, size))
         # The product is slow, so that other costs on the stand-in do not matter.
@@ -214,7 +206,6 @@ class Chapter(Figures):
         self.gives(tf32_mfu=PEAK / 2 / H100.peak_flops[FP32])
 
     def fusion(self) -> None:
-        """GELU by hand and in one kernel, on the numbers of Wren's micro-batch."""
         kernels, passes = moved(CODE.gelu)
         one, fused = moved(lambda x: nn.functional.gelu(x, approximate="tanh"))
         assert (one, fused) == (1, 2)  # reads once, writes once
@@ -229,7 +220,6 @@ class Chapter(Figures):
         self.gives(gelu_fused_ms=in_one * 1000)
 
     def diagnosis(self) -> None:
-        """The causes of a low MFU."""
         # NVIDIA, Matrix Multiplication Background User's Guide: on an A100, multiples of 128 bytes.
         multiple, odd = 128 // BF16.itemsize, 50_257
         self.gives(multiple=multiple, odd_size=odd)
@@ -238,7 +228,6 @@ class Chapter(Figures):
         assert callable(torch.cuda.memory._dump_snapshot)
 
     def exercises(self) -> None:
-        """The answers."""
         (_, by_hand), (_, fused) = moved(CODE.gelu), moved(nn.functional.gelu)
         self.gives(ex_numbers=1000, ex_times=float(by_hand / fused))
         self.gives(ex_low_mfu=0.12)

@@ -20,7 +20,6 @@ CARD = CARD_GBIT * 1e9 / 8
 
 class Chapter(Figures):
     def all_reduce(self) -> None:
-        """The gradients' way around a ring, and how much of it is hidden."""
         devices, size = wren.DEVICES, FP32.itemsize
         gradients = size * wren.PARAMETERS
         sent = quizzes.ring(1, FP32, devices)
@@ -55,7 +54,6 @@ class Chapter(Figures):
         self.gives(tokens_card=needed[CARD])
 
     def sharding(self) -> None:
-        """ZeRO's stages, in bytes per parameter and device, and what each device sends."""
         weight, gradient, states = BF16.itemsize, BF16.itemsize, 3 * FP32.itemsize
         total = ra.bytes_per_parameter(wren.RECIPE)
         assert weight + gradient + states == total
@@ -79,7 +77,6 @@ class Chapter(Figures):
             self.gives(zero_stage=stage)
 
     def decoding(self) -> None:
-        """Wren makes one token for each of several sequences with full contexts."""
         model, size = wren.WREN, BF16.itemsize
         weights = size * wren.PARAMETERS
         token = 2 * model.num_layers * model.d_model * size
@@ -111,7 +108,6 @@ class Chapter(Figures):
         self.gives(device_intensity=ridge)
 
     def exercises(self) -> None:
-        """The answers."""
         memory = H100.memory_bytes
         for held in map(float, self.held):
             self.gives(ex_stage=(memory, held, memory / held))

@@ -56,7 +56,6 @@ class Chapter(Figures):
         assert row("chick", "parameters")["predicted"] == ra.transformer_parameters(size)
 
     def table(self) -> None:
-        """Predicted and measured."""
         units = {"parameters": 1, "FLOPs": 1, "bytes of weights": 1e6, "bytes kept": 1e6}
         for what, unit in {**units, "first loss": 1, "seconds": 1}.items():
             predicted, measured = (row("chick", what)[key] for key in ("predicted", "measured"))
@@ -75,7 +74,6 @@ class Chapter(Figures):
         self.gives(entropy=record("chick")["entropy"])
 
     def others(self) -> None:
-        """The egg with switches and with wrong parts, and the real Wren."""
         for name in EGGS:
             seconds, kept = row(name, "seconds")["measured"], row(name, "bytes kept")["measured"]
             last = row(name, "last loss")["measured"]

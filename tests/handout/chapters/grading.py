@@ -57,7 +57,6 @@ def one_step(inside):
 
 class Chapter(Figures):
     def zip(self) -> None:
-        """The limits on a submission."""
         self.gives(max_mib=handing_in.MAX_BYTES >> 20, max_files=handing_in.MAX_FILES)
         self.gives(max_entries=archives.MAX_ENTRIES)
         self.gives(max_archive_mib=archives.MAX_ARCHIVE_BYTES >> 20, max_name=handing_in.MAX_NAME)
@@ -71,7 +70,6 @@ class Chapter(Figures):
         )
 
     def limits(self) -> None:
-        """The limits on a test."""
         assert kit.USUAL_PACKAGES == ("torch", "numpy", "einops", "jaxtyping")
         usual, longer = COURSE.limits, COURSE.limits_of(COURSE.problem("training_loop"))
         for problem in COURSE.problems:
@@ -95,7 +93,6 @@ class Chapter(Figures):
             assert (problem.device == "cuda") == (problem.module == "gpu")
 
     def points(self) -> None:
-        """Partial credit."""
         worse, number, crash, *minor = HARM.values()
         assert not any(minor)
         self.gives(worse_weight=worse, number_weight=number, crash_weight=crash)
@@ -119,7 +116,6 @@ class Chapter(Figures):
         assert "cuda" in COURSE.hidden_tests(problem)
 
     def statuses(self) -> None:
-        """The table has each status once."""
         page = (HANDOUT / self.page).read_text(encoding="utf-8")
         assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [
             status.value for status in Status
@@ -127,7 +123,6 @@ class Chapter(Figures):
         assert worst(list(Status)) is Status.GRADER_ERROR
 
     def report(self) -> None:
-        """An excerpt, as the terminal's report writes it."""
         try:
             expect.tensor(
                 one_step(inside=True),
@@ -160,13 +155,11 @@ class Chapter(Figures):
         self.gives(report_lines=terminal_report.MAX_LINES)
 
     def rules(self) -> None:
-        """The forbidden names of each problem."""
         assert [problem.id for problem in COURSE.problems if problem.forbidden_in] == ["autograd"]
         assert not COURSE.problem("training_loop").forbidden
         assert forbidden_in_source.RUNS_TEXT == ("exec", "eval", "compile", "__import__")
 
     def versions(self) -> None:
-        """The versions of Python and torch."""
         needs = tomllib.loads((HANDOUT.parent / "pyproject.toml").read_text(encoding="utf-8"))[
             "project"
         ]

@@ -84,7 +84,6 @@ def latent_fewer(config):
 
 class Chapter(Figures):
     def layer(self) -> None:
-        """One token through one layer of Wren."""
         one, context = replace(wren.WREN, num_layers=1, vocab_size=1), wren.WREN.context_length
         d, d_ff, bf16 = one.d_model, one.d_ff, torch.bfloat16.itemsize
         parts = fc.transformer_forward_flops(one, 1, context)
@@ -109,7 +108,6 @@ class Chapter(Figures):
         self.gives(forward_rule=fc.linear_flops(1, 1, 1))
 
     def today(self) -> None:
-        """What has changed since GPT-2."""
         llama, _ = MODELS["Llama 3 70B"]
         all_heads = replace(llama, kv_heads=llama.num_heads)
         cache, full = (

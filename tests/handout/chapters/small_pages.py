@@ -48,13 +48,11 @@ class Index(Figures):
         return sum(hours[p.module] * p.points / points[p.module] for p in path)
 
     def questions(self) -> None:
-        """The questions that the chapters answer."""
         t, i, o = 5, 3, 7
         forward = fc.linear_flops(t, i, o)
         assert fc.linear_flops(t, i, o, backward=True) - forward == 2 * forward
 
     def conventions(self) -> None:
-        """The units."""
         gb, gib = 10**9, 2**30
         self.gives(gb=10**9, gib=2**30, gib_excess=100 * (gib / gb - 1))
         assert fc.matmul_flops((1, 1), (1, 1)) == 2, "a multiply and an add"
