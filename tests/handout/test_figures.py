@@ -33,7 +33,6 @@ def quick_collections():
 
 @cache
 def figures_of(page):
-    """The values of a page's figures."""
     if page in small_pages.OF_PAGE:
         return small_pages.OF_PAGE[page](page)
     name = page.removesuffix(".md")
@@ -42,20 +41,17 @@ def figures_of(page):
 
 
 def text_of(page):
-    """The Markdown of a page."""
     return (HANDOUT / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_figure_is_computed(page):
-    """Each digit belongs to a figure, and each figure equals its computed value."""
     found = figures_of(page).complaints(text_of(page))
     assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_of_code_runs(page):
-    """With the reference, each block prints what the page shows."""
     assert session(page)[0] == []
 
 
@@ -80,7 +76,6 @@ def test_a_changed_digit_is_noticed(page, one_in):
 @pytest.mark.parametrize("page", every(3, PAGES))
 @SOME_DIGITS
 def test_a_changed_digit_of_code_is_noticed(page, one_in):
-    """A changed digit in a block of code gives another result or an error."""
     text = text_of(page)
     digits = [
         (i, block)
@@ -97,7 +92,6 @@ def test_a_changed_digit_of_code_is_noticed(page, one_in):
 
 
 def agreement_notices(page, text, i):
-    """Whether handout.site.agreement reports the change."""
     texts, stubs = agreed()
     other = texts | {page: without_marks(changed(text, i, by=2))}
     return agreement.complaints(COURSE, other, stubs) != []
@@ -105,14 +99,12 @@ def agreement_notices(page, text, i):
 
 @cache
 def agreed():
-    """The pages and the stubs, which agree with problems.toml."""
     texts, stubs = agreement.pages(), agreement.stubs(COURSE)
     assert agreement.complaints(COURSE, texts, stubs) == []
     return texts, stubs
 
 
 def changed(text, i, by=1):
-    """The text with the digit at position i replaced by a later digit, usually the next one."""
     return text[:i] + DIGITS[(DIGITS.index(text[i]) + by) % len(DIGITS)] + text[i + 1 :]
 
 
@@ -131,7 +123,6 @@ def test_words_can_be_changed_without_touching_python(page):
 
 
 def test_a_digit_that_nothing_computes_is_refused():
-    """Such a digit is refused in the text and in a value."""
     figures = Figures("page.md")
     figures.gives(size=2 * 3)
     assert figures.complaints("So it takes\n[6]{#size} bytes.") == []
@@ -146,7 +137,6 @@ def test_a_digit_that_nothing_computes_is_refused():
 
 
 def test_only_the_numbers_zero_and_one_need_no_mark():
-    """Other numbers with these digits are figures."""
     figures = Figures("page.md")
     assert figures.complaints("From 0 to 1, `stride[d + 1]`, d − 1 and dimension 0.") == []
     for number in ("2", "10", "0.1", "1,000", "¹", "x1", "-2"):
@@ -169,14 +159,12 @@ COMPLAINTS = [
 
 @pytest.mark.parametrize(("text", "complaint"), COMPLAINTS)
 def test_text_and_values_have_the_same_figures(text, complaint):
-    """A figure without value, a value without figure, half a mark and a wrong link are reported."""
     figures = Figures("page.md")
     figures.gives(size=6)
     assert complaint in "".join(figures.complaints(text))
 
 
 def test_several_values_are_in_the_order_of_the_page():
-    """Values follow the rows of a table; a constant value may occur any number of times."""
     figures = Figures("page.md")
     for size in (1, 2):
         figures.gives(size=size, always=3)
@@ -219,7 +207,6 @@ def test_several_values_are_in_the_order_of_the_page():
     ],
 )  # fmt: skip
 def test_the_page_decides_how_a_number_is_written(text, value, expected):
-    """Its decimals, separators and powers are kept; words and wrong equations are refused."""
     figures = Figures("page.md")
     figures.gives(size=value)
     said = figures.complaints(f"[{text}]{{#size}}")
@@ -239,19 +226,16 @@ def test_the_page_decides_how_a_number_is_written(text, value, expected):
     ],
 )
 def test_no_reader_sees_a_mark(marked, read):
-    """Marks are removed from text, links, code and formulas, also around brackets."""
     assert without_marks(marked) == read
 
 
 def test_a_row_has_as_many_cells_as_its_table():
-    """A bar that is lost moves all cells after it."""
     said = Figures("page.md").complaints("| a | b |\n|---|---|\n| 0 | 1 |\n| 0, 1 |\n")
     assert said == ["page.md: expected as many cells as the table's head has, got: | 0, 1 |"]
 
 
 @pytest.mark.parametrize("nothing", [[], 12, [0.5]])
 def test_a_formula_that_nothing_checks_is_refused(nothing):
-    """Only comparisons count as a check, and at least one is needed."""
     with pytest.raises(AssertionError, match="nothing checks"):
         Figures("page.md").formula("sum", "2 + 2", nothing)
     with pytest.raises(AssertionError, match="does not hold"):
@@ -259,7 +243,6 @@ def test_a_formula_that_nothing_checks_is_refused(nothing):
 
 
 def test_code_that_prints_something_else_is_noticed():
-    """The complaint quotes doctest and gives the line."""
     assert run_code("page.md", "```python\n>>> 1 + 1\n2\n```\n")[0] == []
     said, _ = run_code("page.md", "```python\n>>> 1 + 1\n3\n```\n")
     assert "Expected:\n    3\nGot:\n    2\n" in "".join(said)

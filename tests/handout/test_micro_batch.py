@@ -30,7 +30,6 @@ def config(**changed):
 
 
 def casting(recipe):
-    """Autocast for float32 weights, nothing for bfloat16 weights."""
     return torch.autocast("cpu", BF16) if recipe is AUTOCAST else nullcontext()
 
 
@@ -171,7 +170,6 @@ def test_with_checkpoints_the_peak_is_the_largest_of_three_moments(recipe, momen
 
 
 def recorded():
-    """What `python -m handout.site.measure_wren` found for Wren."""
     return json.loads(measure_wren.RECORD.read_text(encoding="utf-8"))
 
 
@@ -188,14 +186,12 @@ def test_the_recorded_micro_batch_of_wren_is_the_formulas():
 
 @pytest.mark.proof
 def test_the_record_can_be_measured_again():
-    """The whole model, on tensors without memory."""
     again = measure_wren.on_a_cpu(wren.WREN, wren.MICRO_BATCH)
     assert {name: recorded()[name] for name in again} == again
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_gives_the_rest():
-    """The script's other half, on a small model."""
     found = measure_wren.on_a_gpu(config(), 2)
     assert set(found) | set(recorded()) >= {*measure_wren.SHOWN}
     assert min(found.values()) > 0

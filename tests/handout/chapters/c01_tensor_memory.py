@@ -21,7 +21,6 @@ def taken(*shape, dtype=FP32):
 
 
 def saved(tensor):
-    """The size of the file that torch.save writes."""
     file = io.BytesIO()
     torch.save(tensor, file)
     return file.tell()

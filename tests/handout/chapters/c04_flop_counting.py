@@ -38,7 +38,6 @@ def ran(call):
 
 
 def products(names):
-    """The operators of a call that multiply matrices, in order."""
     multiply = {f"aten.{name}.default" for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "dot")}
     return [name for name in names if name in multiply]
 
@@ -70,7 +69,6 @@ def forward_flops(config, tokens):
 
 
 def shorthand(config):
-    """The parameters of a transformer by 12d²L."""
     return 12 * config.d_model**2 * config.num_layers
 
 

@@ -25,7 +25,6 @@ LEAK_WINDOWS, LEAK_TOKENS, LEAK_GROWN_MB, LEAK_ANEW_MB = 64, 1024, 275, 12
 
 
 def saved(tokens):
-    """The bytes that np.save writes."""
     file = io.BytesIO()
     np.save(file, tokens)
     return file.getvalue()

@@ -18,7 +18,6 @@ EGGS = ["egg", "egg_autocast", "egg_segments", "egg_no_momentum", "egg_no_warmup
 
 
 def row(name, what):
-    """A line of a record's table."""
     return next(line for line in record(name)["rows"] if line["what"].startswith(what))
 
 

@@ -60,7 +60,6 @@ LATENT = [(7168, 1536), (1536, 128 * 192), (7168, 512 + 64), (512, 128 * 256), (
 
 
 def norms(config):
-    """The gains of all norms."""
     return (2 * config.num_layers + 1) * config.d_model
 
 
