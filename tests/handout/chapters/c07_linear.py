@@ -30,11 +30,6 @@ def seeded(make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
         return make()
 
 
-def growth(width: int, sigma: float) -> float:
-    """The factor by which one layer of this width multiplies its input's standard deviation."""
-    return sigma * math.sqrt(width)
-
-
 class Chapter(Figures):
     def costs(self) -> None:
         size = ra.transformer_parameters(GPT3)
@@ -66,7 +61,8 @@ class Chapter(Figures):
         kept = (signal.relu().square().mean() / signal.square().mean()).item()
         self.gives(relu_variance=1 / kept)
         depth, width = 20, 1024
-        small, large = growth(width, 0.02), growth(width, 0.05)
+        # The factor by which a layer multiplies its input's standard deviation is σ√width.
+        small, large = (sigma * math.sqrt(width) for sigma in (0.02, 0.05))
         self.gives(width=width, small_sigma=0.02, shrink=small, shrunk=small**depth)
         self.gives(large_sigma=0.05, grow=large, grown=large**depth)
 
@@ -82,15 +78,13 @@ class Chapter(Figures):
         self.gives(inputs=inputs, sigma=sigma, largest_weight=BOUND * sigma)
         self.gives(smaller_std=100 * (1 - truncated_std()))
         std = 0.02
-        bound = _short(BOUND * std)
-        self.gives(std=std, cut=n(bound), cuts_nothing=BOUND / std)
+        self.gives(std=std, cut=BOUND * std, cuts_nothing=BOUND / std)
 
     def story(self) -> None:
         sigma = 0.01
         kept = [math.sqrt(2 / (9 * filters)) for filters in VGG_FILTERS]
         shrunk = math.prod(each / sigma for each in kept)
         assert abs(shrunk / VGG_SHRUNK - 1) < 0.02
-        assert len(kept) == 9, "nine layers"
         self.gives(vgg_shallow=VGG_LAYERS[0], vgg_deep=VGG_LAYERS[1], vgg_sigma=sigma)
         self.gives(vgg_shrunk=shrunk)
 
@@ -105,7 +99,6 @@ class Chapter(Figures):
         total = li.count_parameters(model)
         bytes_taken = sum(p.numel() * p.element_size() for p in model.parameters())
         flops = fc.mlp_flops(batch, dims)
-        assert flops == 2 * batch * total
         self.gives(mlp_sizes=dims, mlp_shapes=shapes)
         self.gives(mlp_parameters=(shapes, total), mlp_bytes=bytes_taken)
         self.gives(mlp_flops=(2, batch, total, flops))
@@ -116,7 +109,6 @@ class Chapter(Figures):
         config = wren.WREN
         layers, d, ff = config.num_layers, config.d_model, config.d_ff
         attention, ffn, embedding = layers * 4 * d**2, layers * 2 * d * ff, config.vocab_size * d
-        assert attention + ffn + embedding == wren.PARAMETERS
         self.gives(wren_attention=(layers, 4, d**2, attention), wren_ffn=(layers, 2, d, ff, ffn))
         self.gives(wren_embedding=(config.vocab_size, d, embedding))
         for name, part in (("attention", attention), ("ffn", ffn), ("embedding", embedding)):
@@ -147,7 +139,3 @@ def truncated_std() -> float:
     """The standard deviation of a standard normal distribution, truncated at ±BOUND."""
     density = math.exp(-(BOUND**2) / 2) / math.sqrt(2 * math.pi)
     return math.sqrt(1 - 2 * BOUND * density / (1 - BEYOND))
-
-
-def _short(value: float) -> str:
-    return f"{value:.10f}".rstrip("0")
