@@ -68,8 +68,7 @@ class Chapter(Figures):
         length = torch.cat(gradients).norm().item()
         self.gives(clip_usual_eps=eps, clipped_usual=gradients, clip_off=off * 1e7)
         self.gives(clip_parts=10**7, clipped_norm=length)
-        gradients, norm = clipped(5.0)
-        assert all(torch.equal(a, b) for a, b in zip(gradients, whole, strict=True))
+        _, norm = clipped(5.0)
         self.gives(whole_norm=norm)
         powers = [2.0**k for k in range(16)]
         half = next(x for x in powers if torch.tensor(x).half().square().isinf())
@@ -102,11 +101,7 @@ class Chapter(Figures):
             [least + (most - least) * (1 + cosine) / 2 for cosine in cosines],
         )
         self.formula("cosine_formula", "min + (max − min) · (1 + cos(π x)) / 2", holds)
-        assert all(same([rate(it) for it in range(w)], [most * it / w for it in range(w)]))
         self.gives(first_rate=rate(0), cosine_bottom=1 + math.cos(math.pi))
-        assert op.lr_cosine_schedule(0, most, least, 0, 5) == most
-        constant = steps(lambda p: op.AdamW(p, 0.1, eps=0.0, weight_decay=0.0), [0.3] * 50)
-        assert math.isclose(constant[-2] - constant[-1], 0.1)
         shrunk = {beta: math.sqrt((1 - beta) / (1 + beta)) for beta in (0.7, BETA1)}
         holds = [abs(noise_step(beta, BETA2) / about - 1) < 0.05 for beta, about in shrunk.items()]
         self.formula("noise_formula", "√((1 − β₁) / (1 + β₁))", holds)
