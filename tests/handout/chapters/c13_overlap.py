@@ -172,12 +172,11 @@ class Chapter(Figures):
 
     def kept(self) -> None:
         plainly = ra.bytes_per_parameter(ra.TrainingRecipe(FP32, FP32, (FP32, FP32)))
-        weight, gradient, moments = model_bytes(convert=False)
-        assert weight + gradient + sum(moments) == plainly
-        self.gives(fp32_row=(weight, gradient, moments, plainly))
-        weight, gradient, moments = model_bytes(convert=True)
-        total = weight + gradient + sum(moments)
-        self.gives(bf16_row=(weight, gradient, moments, total), adamw_bytes=plainly)
+        for name, convert in (("fp32_row", False), ("bf16_row", True)):
+            weight, gradient, moments = model_bytes(convert)
+            total = weight + gradient + sum(moments)
+            self.gives(**{name: (weight, gradient, moments, total)})
+        self.gives(adamw_bytes=plainly)
 
     def model(self) -> None:
         tokens = wren.MICRO_BATCH * wren.WREN.context_length
