@@ -167,7 +167,6 @@ def _agree(one: str, other: str) -> bool:
 
 
 def _evaluated(side: str) -> list[float]:
-    """The value of a sum, a product or the like, or the values of a matrix of these."""
     side = re.sub(r"(?<=\d),(?=\d{3})", "", side)
     side = re.sub(r"√([\d.]+)", r"sqrt(\1)", side).replace("√(", "sqrt(")
     side = re.sub(r"⁻?[⁰¹²³⁴-⁹]+", lambda m: f"**({unicodedata.normalize('NFKC', m[0])})", side)

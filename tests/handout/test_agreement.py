@@ -14,7 +14,6 @@ CHAPTER = "05_resource_accounting.md"
 
 
 def test_text_and_stubs_agree_with_the_list_of_problems():
-    """The committed files agree with problems.toml."""
     assert agreement.complaints(COURSE, PAGES, STUBS) == []
 
 
@@ -44,7 +43,6 @@ DISAGREEING = [
 
 @pytest.mark.parametrize(("old", "new", "complaint"), DISAGREEING)
 def test_a_page_that_disagrees_is_named(old, new, complaint):
-    """The check covers the id, section and points."""
     assert old in PAGES[CHAPTER]
     found = agreement.complaints(COURSE, PAGES | {CHAPTER: PAGES[CHAPTER].replace(old, new)}, STUBS)
     assert any(complaint in line and line.startswith(CHAPTER) for line in found), found
@@ -59,7 +57,6 @@ def test_a_page_that_disagrees_is_named(old, new, complaint):
     ],
 )
 def test_a_stub_that_disagrees_is_named(old, new):
-    """The check covers the docstring and the error that a stub raises."""
     source = STUBS["resource_accounting"]
     assert old in source
     found = agreement.complaints(
@@ -70,7 +67,6 @@ def test_a_stub_that_disagrees_is_named(old, new):
 
 
 def test_a_missing_chapter_is_named():
-    """Every module needs a chapter."""
     rest = {name: text for name, text in PAGES.items() if name != CHAPTER}
     assert any(
         line.startswith(f"{CHAPTER} is missing")
@@ -79,7 +75,6 @@ def test_a_missing_chapter_is_named():
 
 
 def test_disagreement_fails_the_build(monkeypatch, tmp_path, capsys):
-    """The build reports the disagreement and writes nothing."""
     wrong = PAGES | {CHAPTER: PAGES[CHAPTER].replace("# 5 Resource", "# 6 Resource")}
     monkeypatch.setattr(agreement, "pages", lambda: wrong)
     assert build.main(["--out", str(tmp_path / "out"), "--no-pdf"]) == 1
@@ -131,7 +126,6 @@ def test_no_chapter_uses_a_term_before_it_is_explained(term):
 
 
 def test_every_chapter_has_a_quiz():
-    """Questions with one number as the answer, which the page checks."""
     assert [name for name in CHAPTERS if PAGES[name].count("```{quiz} ") != 1] == []
 
 
