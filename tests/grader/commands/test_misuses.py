@@ -202,7 +202,6 @@ ROWS = [
     ("release gradescope out.zip --index-url x", 2, ["--index-url x: expected an address such as"]),
     ("release student out.zip --handout roster.csv", 2, ["`make handout` builds, found a file"]),
     ("validate --only relo", 2, ["--only relo: no such problem; did you mean relu?"]),
-    ("validate --matrix m.txt", 2, ["--matrix m.txt: expected a name that ends in .json or .md"]),
     ("validate --prices --mutants", 2, ["--prices does not go with --mutants: remove one of them"]),
 ]  # fmt: skip
 
