@@ -18,14 +18,8 @@ from typing import Literal
 
 from grader.base import interrupts
 from grader.base.errors import EndsCommand, UsageError
-from grader.classroom.canvas_api import (
-    CanvasApi,
-    CanvasAssignment,
-    CanvasCourse,
-    CanvasRefused,
-    CanvasSubmission,
-    CanvasUnclear,
-)
+from grader.classroom import canvas_api
+from grader.classroom.canvas_api import CanvasApi, CanvasAssignment, CanvasCourse, CanvasSubmission
 from grader.classroom.canvas_csv import canvas_user
 from grader.classroom.class_records import Pushed, Standing, State, Student, called
 from grader.classroom.gradebook import Gradebook
@@ -273,7 +267,7 @@ def push(
             advance(one.student.id, number_, len(todo))
             try:
                 complaint = _send(api, book, one) or complaint
-            except CanvasUnclear as e:
+            except canvas_api.CanvasUnclear as e:
                 complaint = str(e)
                 _settle(api, compare, one.user)
         found = compare()
@@ -286,7 +280,7 @@ def _send(api: CanvasApi, book: Gradebook, one: PendingPush) -> str:
     book.pushes.note(*about, "sent")
     try:
         api.give(one.user, one.fields)
-    except CanvasRefused as e:
+    except canvas_api.CanvasRefused as e:
         book.pushes.note(*about, "failed")
         return str(e)
     except EndsCommand:
