@@ -118,20 +118,7 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
             for kind, names in left_out.items()
             if kind != ADDED
         ]
-        notes += _doubles(found)
     return found
-
-
-def _doubles(students: list[Student]) -> list[str]:
-    """A sentence for each group of students on a roster who may be one."""
-    ids = _index((loose(one.id), one) for one in students)
-    addresses = _index((folded(one.email), one) for one in students)
-    return [
-        f"{one_line(' and '.join(sorted(same)), 100)} have {what}: are they one student?"
-        for what, index in (("almost the same id", ids), ("the same address", addresses))
-        for same in index.values()
-        if len(same) > 1
-    ][:NAMED]
 
 
 def table(
