@@ -213,11 +213,6 @@ class Session:
         """How much memory the answers of the running test take if all of them are kept."""
         return protocol.MAX_ANSWER_BYTES - self._child.bytes_left if self._child else 0
 
-    @property
-    def printed(self) -> str:
-        """What the student's code has printed, without the middle if it is long."""
-        return self._child.output.text if self._child else ""
-
     def close(self) -> None:
         """End the child, if there is one, without waiting for it."""
         self._end_soon()
