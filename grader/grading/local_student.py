@@ -115,9 +115,6 @@ class LocalSession:
     def forget_answers(self) -> None:
         """Nothing: our own solutions give no large answers."""
 
-    def begin_problem(self, budget: object) -> None:
-        """Nothing: our own solutions have no budget."""
-
     def begin_test(self, seed: int) -> None:
         """Begin another test: set its seed."""
         self._seed, self._started = seed, False
