@@ -113,9 +113,6 @@ class LocalSession:
 
     begin_again = forget_answers = close
 
-    def begin_problem(self, budget: object) -> None:
-        """Nothing: our own solutions have no budget."""
-
     def begin_test(self, seed: int) -> None:
         """Begin another test: set its seed."""
         self._seed, self._started = seed, False
