@@ -21,7 +21,7 @@ HEADER = "id,name,repository"
 GH = """#!/bin/sh
 [ "$1" = api ] || exit 9
 name=$(echo "$2" | sed 's,repos/,,;s,/tarball.*,,;s,/commits?per_page=1,.commits,;s,/,_,')
-cat "$ANSWERS/$name" && touch "$ANSWERS/sent" || { echo "gh: Not Found (HTTP 404)" >&2; exit 1; }
+cat "$ANSWERS/$name" && touch "$ANSWERS/$name.sent" || { echo "gh: Not Found (HTTP 404)" >&2; exit 1; }
 """
 
 
@@ -48,54 +48,55 @@ def fetch(root, tmp_path):
     return run
 
 
-def test_what_was_fetched_can_be_graded(fetch):
-    done, folder = fetch("ada,Ada,course/ada", "bob,Bob,")
-    assert (0, "1 of 1, 0 failed\n", "") == (done.returncode, done.stdout, done.stderr)
-    assert ["ada.tar.gz"] == [path.name for path in folder.iterdir()]
-    assert {"assignment/linear.py": b"x = 1\n"} == submissions.read(folder / "ada.tar.gz").sources
-
-
-def test_one_that_fails_stops_no_other_and_loses_nothing(fetch):
-    """The student's last archive is kept, and the command names the student."""
-    fetch("ada,Ada,course/ada")
-    done, folder = fetch("ada,Ada,course/gone", "eve,Eve,course/ada")
-    assert 1 == done.returncode
-    assert "'ada': course/gone cannot be fetched: 'gh: Not Found (HTTP 404)'" in done.stderr
-    assert {"ada.tar.gz", "eve.tar.gz"} == {path.name for path in folder.iterdir()}
-
-
-def test_a_download_stops_at_the_largest_size_of_an_archive(fetch, tmp_path):
-    with (tmp_path / "answers" / "course_big").open("wb") as big:
-        big.truncate(60 * 2**20)
-    done, folder = fetch("ada,Ada,course/big")
-    assert (1, "'ada': course/big is larger than 50 MiB\n") == (done.returncode, done.stderr)
-    assert ([], False) == (list(folder.iterdir()), (tmp_path / "answers" / "sent").exists())
-
-
-def commits(tmp_path, name, sha, date):
+def commits(tmp_path, name, sha="a", date="2026-10-01T22:10:00Z"):
     """Let the replacement for `gh` name the newest commit of a repository."""
     (tmp_path / "answers" / f"{name}.commits").write_text(
         json.dumps([{"sha": sha * 40, "commit": {"committer": {"date": date}}}])
     )
 
 
+def archives(folder):
+    return sorted(path.name for path in folder.glob("[!.]*"))
+
+
+def test_one_that_fails_stops_no_other_and_loses_nothing(fetch, tmp_path):
+    """The student's last archive is kept, and the command names the student."""
+    commits(tmp_path, "course_ada")
+    done, folder = fetch("ada,Ada,course/ada", "bob,Bob,")
+    assert (0, "1 of 1, 0 failed\n", "") == (done.returncode, done.stdout, done.stderr)
+    ada, eve = (f"{name}@2026-10-01T22-10-00Z.tar.gz" for name in ("ada", "eve"))
+    assert [ada] == archives(folder)
+    assert {"assignment/linear.py": b"x = 1\n"} == submissions.read(folder / ada).sources
+    done, folder = fetch("ada,Ada,course/gone", "eve,Eve,course/ada")
+    assert 1 == done.returncode
+    assert "'ada': course/gone cannot be fetched: 'gh: Not Found (HTTP 404)'" in done.stderr
+    assert [ada, eve] == archives(folder)
+
+
+def test_a_download_stops_at_the_largest_size_of_an_archive(fetch, tmp_path):
+    commits(tmp_path, "course_big")
+    with (tmp_path / "answers" / "course_big").open("wb") as big:
+        big.truncate(60 * 2**20)
+    done, folder = fetch("ada,Ada,course/big")
+    assert (1, "'ada': course/big is larger than 50 MiB\n") == (done.returncode, done.stderr)
+    assert ([], False) == (list(folder.iterdir()), (tmp_path / "answers/course_big.sent").exists())
+
+
 def test_times_keep_attempts_and_find_a_clock_that_was_set_back(fetch, tmp_path):
     """A commit is fetched once. One that was not there at the last look is not older than that."""
-    commits(tmp_path, "course_ada", "a", "2026-10-01T22:10:00Z")
+    commits(tmp_path, "course_ada")
     for _ in range(2):
-        done, folder = fetch("ada,Ada,course/ada", options=["--times"])
+        done, folder = fetch("ada,Ada,course/ada")
         assert (0, "") == (done.returncode, done.stderr)
     first = "ada@2026-10-01T22-10-00Z.tar.gz"
-    assert [first] == [path.name for path in folder.glob("[!.]*")]
+    assert [first] == archives(folder)
     looked = datetime(2026, 10, 2, 7, 0, 0, tzinfo=UTC)
     os.utime(folder / ".ada.commit", (looked.timestamp(),) * 2)
     commits(tmp_path, "course_ada", "b", "2020-01-01T00:00:00Z")
-    fetch("ada,Ada,course/ada", options=["--times"])
-    assert [first, "ada@2026-10-02T07-00-00Z.tar.gz"] == sorted(
-        path.name for path in folder.glob("[!.]*")
-    )
+    fetch("ada,Ada,course/ada")
+    assert [first, "ada@2026-10-02T07-00-00Z.tar.gz"] == archives(folder)
     commits(tmp_path, "course_ada", "c", "2999-01-01T00:00:00Z")
-    fetch("ada,Ada,course/ada", options=["--times"])
+    fetch("ada,Ada,course/ada")
     found = intake.recognise(folder).handed_in
     assert 3 == len(found)
     assert all(one.key == "ada" and one.submitted_at < datetime.now(UTC) for one in found)
@@ -108,21 +109,21 @@ def test_times_keep_attempts_and_find_a_clock_that_was_set_back(fetch, tmp_path)
 )
 def test_an_answer_without_a_commit_is_one_sentence(fetch, tmp_path, answer):
     (tmp_path / "answers" / "course_ada.commits").write_text(answer)
-    done, folder = fetch("ada,Ada,course/ada", options=["--times"])
+    done, folder = fetch("ada,Ada,course/ada")
     assert (1, "'ada': course/ada: GitHub names no commit\n") == (done.returncode, done.stderr)
     assert [] == list(folder.iterdir())
 
 
 def test_a_roster_of_classroom_50_names_the_repositories(fetch, tmp_path):
     """A student who has not accepted the assignment is no failure."""
-    commits(tmp_path, "org_systems-hw1-ada", "a", "2026-10-01T22:10:00Z")
+    commits(tmp_path, "org_systems-hw1-ada")
     answers = tmp_path / "answers"
     shutil.copy(answers / "course_ada", answers / "org_systems-hw1-ada")
     header = "username,first_name,last_name,email,section,github_id"
     options = ["--classroom50", "org/systems/hw1"]
     done, folder = fetch("Ada,A,L,,,1", "eve,E,E,,,2", header=header, options=options)
     assert (0, "'eve': has not accepted the assignment\n") == (done.returncode, done.stderr)
-    assert ["Ada@2026-10-01T22-10-00Z.tar.gz"] == [path.name for path in folder.glob("[!.]*")]
+    assert ["Ada@2026-10-01T22-10-00Z.tar.gz"] == archives(folder)
     done, _ = fetch("Ada,A,L,,,1", header=header, options=["--classroom50", "org/../hw1"])
     assert 2 == done.returncode
 
