@@ -21,7 +21,8 @@ HEADER = "id,name,repository"
 GH = """#!/bin/sh
 [ "$1" = api ] || exit 9
 name=$(echo "$2" | sed 's,repos/,,;s,/tarball.*,,;s,/commits?per_page=1,.commits,;s,/,_,')
-cat "$ANSWERS/$name" && touch "$ANSWERS/$name.sent" || { echo "gh: Not Found (HTTP 404)" >&2; exit 1; }
+cat "$ANSWERS/$name" && touch "$ANSWERS/$name.sent" && exit
+echo "gh: Not Found (HTTP 404)" >&2; exit 1
 """
 
 
