@@ -118,7 +118,7 @@ ROWS = [
     (f"{POLICY} quoted.toml", 2, ["is 'Friday'; expected a time without quotes, such as 2026-"]),
     (f"{POLICY} bank.toml", 2, ["days.csv:1: expected a file of late days", "found who, days"]),
     (f"{POLICY} nowhere.toml", 2, ["late_days_file in [policy] is other/days.csv; there is no fo"]),
-    (f"{POLICY} canvas.toml", 2, ["canvas_url in [policy] is canvas; expected the assign"]),
+    (f"{POLICY} canvas.toml", 2, ["canvas_url in [policy] is canvas; expected an address"]),
     # --- one student
     (f"show ade {BOOK}", 2, ["class.sqlite has no student ade; did you mean ada?"]),
     (f"show zed {BOOK}", 2, ["`grader status class.sqlite --verbose` lists all"]),
