@@ -14,7 +14,6 @@ from datetime import timedelta
 
 import pytest
 
-from grader.base import temporary_folders
 from grader.base.errors import Status
 from grader.classroom import gradebook, setups
 from grader.classroom.class_records import Student
@@ -246,7 +245,6 @@ def call(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     monkeypatch.delenv("CANVAS_TOKEN", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(folder / "temporary"))
-    monkeypatch.setattr(temporary_folders, "_looked", set())
 
     def run(line):
         words = shlex.split(line)
