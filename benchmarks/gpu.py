@@ -91,7 +91,7 @@ def warm(gpu: gpus.Gpu, rounds: int, only: list[str]) -> dict[str, Any]:
     return {
         "reference, tests passed": f"{sum(t.status == 'passed' for t in tests)} of {len(tests)}",
         "warm, wall s (median)": round(statistics.median(walls[1:]), 2),
-        "readings": results[-1].grader.readings,
+        "gpu": results[-1].grader.readings,
         "a test, s (median)": round(statistics.median(t.seconds for t in tests), 3),
     }
 

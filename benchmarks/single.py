@@ -2,13 +2,11 @@
 
     python benchmarks/single.py [--rounds N] [--only PROBLEM]... [--json FILE]
 
-`make bench` writes benchmarks/results/single.json. With a shortcut of
-grader/wire/speed_shortcuts.py turned off, as in `GRADER_PLAIN=exit python benchmarks/single.py`, it
-shows what that saves. Both commands run on one thread, like the worker: with more threads, pytest
-would take more CPU time for the same tests.
+`make bench` writes benchmarks/results/single.json. Both commands run on one thread, like the
+worker: with more threads, pytest would take more CPU time for the same tests.
 
 The benchmark prints the wall and CPU seconds of `grader grade` relative to pytest in one process
-(medians of interleaved rounds), and the peak memory of both sides of a grading.
+(medians of interleaved rounds).
 """
 
 import argparse
@@ -49,7 +47,7 @@ def main() -> None:
         "--cpu-of",
         type=Path,
         metavar="SUBMISSION",
-        help="grade this submission once; print the CPU seconds and the peak memory of both sides",
+        help="grade this submission once; print the CPU seconds of both sides",
     )
     add_options(parser)
     options = parser.parse_args()
@@ -118,8 +116,7 @@ def whole_commands(rounds: int, only: list[str]) -> dict[str, Any]:
         timed(command)
     pairs = [(timed(plain), timed(grade)) for _ in range(rounds)]
     both = [sys.executable, __file__, "--cpu-of", submission, *options_of(only)]
-    used = [list(map(float, output_of(both).split())) for _ in range(rounds)]
-    cpu, zygote, trusted = (statistics.median(of_one) for of_one in zip(*used, strict=True))
+    cpu = statistics.median(float(output_of(both)) for _ in range(rounds))
     walls = [g[0] / p[0] for p, g in pairs]
     plain_cpu = statistics.median(p[1] for p, _ in pairs)
     return {
@@ -130,8 +127,6 @@ def whole_commands(rounds: int, only: list[str]) -> dict[str, Any]:
         "pytest CPU s (median)": round(plain_cpu, 2),
         "grade CPU s, both sides (median)": round(cpu, 2),
         "grade / pytest, CPU (of medians)": round(cpu / plain_cpu, 3),
-        "peak memory, zygote, MiB": round(zygote, 1),
-        "peak memory, trusted side, MiB": round(trusted, 1),
     }
 
 
@@ -155,20 +150,17 @@ def cpu_seconds(sandbox: Sandbox) -> float:
 
 
 def cpu_of(submission: Path, only: list[str]) -> None:
-    """Grade as the command does; print the CPU seconds of both sides, and the peak memory of each.
-
-    The two sides are the zygote with its children, and this process.
-    """
+    """Grade as the command does; print the CPU seconds of the zygote's side and of this process."""
     from grader.grading.grade import grade
     from grader.submission.submissions import read
 
     course = courses.load()
     with Sandbox.of(course, isolation="bubblewrap") as sandbox:
         result = grade(read(submission, course.accepted), course, sandbox, problems=chosen(only))
-        seconds, zygote = cpu_seconds(sandbox), peak_memory(sandbox.host_pid)
+        seconds = cpu_seconds(sandbox)
     if result.score != result.max_score:
         sys.exit(f"the reference has {result.score} of {result.max_score}")
-    print(seconds, zygote, peak_memory(os.getpid()))
+    print(seconds)
 
 
 def timed(command: list[str]) -> tuple[float, float]:
@@ -190,15 +182,10 @@ def output_of(command: list[str]) -> str:
     return done.stdout
 
 
-def peak_memory(pid: int) -> float:
-    """The peak resident memory of a process, in MiB."""
-    return memory(pid, "VmHWM")
-
-
-def memory(pid: int | str, which: str = "VmRSS") -> float:
+def memory(pid: int | str) -> float:
     """The resident memory of a process, in MiB."""
     with open(f"/proc/{pid}/status") as f:
-        return next(int(line.split()[1]) / 1024 for line in f if line.startswith(which))
+        return next(int(line.split()[1]) / 1024 for line in f if line.startswith("VmRSS"))
 
 
 if __name__ == "__main__":

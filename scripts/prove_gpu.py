@@ -125,7 +125,7 @@ def test_the_gpu_and_its_first_product_in_the_box() -> None:
             began = monotonic()
             facts = works(sandbox)
             print(f"the {which} product after {monotonic() - began:.1f} s: {facts}")
-        print(f"{gpu.readings()}, {gpu.used_bytes() / GIB:.1f} GiB in use")
+        print(f"{gpu.used_bytes() / GIB:.1f} GiB in use")
         print("promises:", *sandbox.promises, sep="\n  ")
 
 

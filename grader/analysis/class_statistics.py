@@ -20,7 +20,6 @@ ENDED = (Status.CRASHED, Status.TIMEOUT, Status.MEMORY, Status.POLICY)
 MAX_TEXT = 200  # characters of a failure that is not a known mistake
 # Without names, a failure is shown only if at least this many students have it.
 FEWEST_ALIKE = 3
-SLOWEST = 5  # how many of the slowest submissions are listed
 
 
 @dataclass(frozen=True)
@@ -181,12 +180,6 @@ class Survey:
             f"no test is suspicious; only {self.judged} of {len(self.tests)} can be judged, "
             f"because fewer than {item_analysis.FEWEST} students attempted the others"
         )
-
-    @property
-    def slowest(self) -> list[int]:
-        """The numbers of the students whose submissions took longest to grade."""
-        timed = [(m.seconds, number) for number, m in enumerate(self.members) if m.seconds]
-        return [number for _, number in sorted(timed, reverse=True)[:SLOWEST]]
 
 
 def survey(whole: Class, *, names: bool = True) -> Survey:

@@ -12,7 +12,7 @@ import msgspec
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.classroom.class_records import Standing, State, Student
+from grader.classroom.class_records import Standing, State, Student, called
 from grader.classroom.roster import DAMAGED
 from grader.classroom.spreadsheet_csv import (
     BOM,
@@ -20,7 +20,6 @@ from grader.classroom.spreadsheet_csv import (
     LINE_ENDS,
     NUMBER,
     SMALL,
-    called,
     csv_of,
     decimal,
     safe_text,

@@ -27,9 +27,8 @@ from grader.classroom.canvas_api import (
     CanvasUnclear,
 )
 from grader.classroom.canvas_csv import canvas_user
-from grader.classroom.class_records import Pushed, Standing, State, Student
+from grader.classroom.class_records import Pushed, Standing, State, Student, called
 from grader.classroom.gradebook import Gradebook
-from grader.classroom.spreadsheet_csv import called
 from grader.report.shared_wording import number
 from kit.safe_text import counted, one_line
 
@@ -180,7 +179,7 @@ def _left_alone(
     if not (standing.state is State.GRADED and standing.points is not None) and (
         theirs is None or not _is_told(standing, theirs)
     ):
-        has = theirs is not None and theirs.entered is not None
+        has = theirs is not None and theirs.entered_score is not None
         return f"they have a grade in Canvas and none here ({standing.state.words})" if has else ""
     if not standing.student.listed:
         return "the roster does not have them"
@@ -195,9 +194,9 @@ def _left_alone(
     ours = [*before.points, standing.points]
     if (
         before.has_arrived
-        and theirs.entered is not None
+        and theirs.entered_score is not None
         and not rules.overwrite
-        and not any(_equal(theirs.entered, points) for points in ours)
+        and not any(_equal(theirs.entered_score, points) for points in ours)
     ):
         return "their points were changed in Canvas after our push (--overwrite replaces them)"
     if rules.penalises and not rules.late and _would_lose_twice(theirs, deducts):
@@ -211,7 +210,7 @@ def _left_alone(
 def _is_told(standing: Standing, theirs: CanvasSubmission) -> bool:
     """Whether a student gets points, or a comment that says why there are none."""
     if standing.state is State.REFUSED:
-        return theirs.entered is None
+        return theirs.entered_score is None
     return standing.points is not None
 
 
@@ -245,9 +244,9 @@ def _change(
     return PendingPush(
         student=standing.student,
         user=user,
-        before=theirs.entered,
+        before=theirs.entered_score,
         points=standing.points,
-        grade=standing.points is not None and not _equal(theirs.entered, standing.points),
+        grade=standing.points is not None and not _equal(theirs.entered_score, standing.points),
         comment="" if is_there or waits else comment,
         waits=waits,
         exempt=ours_only and _would_lose_twice(theirs, deducts),

@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from grader.base import files
 from grader.base.errors import Status, UsageError
@@ -121,35 +123,36 @@ def read(path: Path | None) -> Scores:
     """The content of a scores.json, or a UsageError; without a file, one without assignments."""
     if path is None:
         return {"schema": SCHEMA, "assignments": {}}
+    content = files.read(path, most=MOST_BYTES)
     try:
-        tree = json.loads(files.read(path, most=MOST_BYTES))
-    except (ValueError, RecursionError):
-        raise UsageError(f"{path} is not JSON: expected Classroom 50's scores.json") from None
-    if not isinstance(tree, dict) or tree.get("schema") != SCHEMA or not _is_sound(tree):
-        raise UsageError(f"{path} is not a scores.json of Classroom 50 ({SCHEMA})")
+        tree: Scores = msgspec.json.decode(content)
+        known = msgspec.convert(tree, _Scores)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+        raise UsageError(
+            f"{path} is not a scores.json of Classroom 50 ({SCHEMA}): {one_line(str(e), 200)}"
+        ) from None
+    for bucket in known.assignments.values():
+        owners = [one.owner.casefold() for one in bucket.entries]
+        if len(set(owners)) < len(owners):
+            raise UsageError(f"{path} is not a scores.json of Classroom 50: it has an owner twice")
     return tree
 
 
-def _is_sound(tree: Scores) -> bool:
-    """Whether the parts that are used have the kinds that the schema gives them."""
-    assignments = tree.get("assignments")
-    return isinstance(assignments, dict) and all(
-        isinstance(bucket, dict)
-        and isinstance(bucket.get("type"), str)
-        and isinstance(bucket.get("entries"), list)
-        and all(map(_is_entry, bucket["entries"]))
-        and len({one["owner"].casefold() for one in bucket["entries"]}) == len(bucket["entries"])
-        for bucket in assignments.values()
-    )
+class _Entry(msgspec.Struct):
+    owner: str
+    submissions: list[dict[str, Any]]
 
 
-def _is_entry(one: object) -> bool:
-    return (
-        isinstance(one, dict)
-        and isinstance(one.get("owner"), str)
-        and isinstance(one.get("submissions"), list)
-        and all(isinstance(submission, dict) for submission in one["submissions"])
-    )
+class _Bucket(msgspec.Struct):
+    type: str
+    entries: list[_Entry]
+
+
+class _Scores(msgspec.Struct):
+    """The parts that are used, with the kinds that the schema gives them."""
+
+    schema: Literal["classroom50/scores/v1"]
+    assignments: dict[str, _Bucket]
 
 
 RECORD = "classroom50/result/v1"

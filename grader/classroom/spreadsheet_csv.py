@@ -10,10 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from grader.classroom.class_records import Standing, Student
+from grader.classroom.class_records import Standing
 from grader.course import late_policy
 from grader.report.shared_wording import number
-from kit.safe_text import one_line, printable
+from kit.safe_text import printable
 
 SMALL = 0.005  # points; smaller differences are not shown anywhere
 MAX_CELL = 10_000  # characters of a text; a spreadsheet allows 32,767
@@ -108,8 +108,3 @@ def _line(row: Sequence[str], delimiter: str) -> str:
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
     return file.getvalue().removesuffix("\r\n")
-
-
-def called(student: Student) -> str:
-    name = f" ({one_line(student.name, 100)})" if student.name else ""
-    return f"{one_line(student.id, 100)}{name}"

@@ -39,7 +39,6 @@ from grader.commands.shared_options import (
 from grader.course import courses, late_policy
 from grader.course.courses import Course
 from grader.platforms import harness
-from grader.platforms.harness import PLATFORMS
 from grader.proof import matrix_report
 from grader.proof.result_matrix import Matrix
 from grader.proof.trial_kinds import DECLINABLE, HOW_TO_DECLINE
@@ -319,27 +318,16 @@ def release(
 
 
 @app.command()
-def autograde(
-    home: Annotated[Path | None, argument()] = None,
-    platform: Annotated[
-        str,
-        option(
-            "--platform",
-            " ".join(f"{k}: {p.submission} to {p.result}." for k, p in PLATFORMS.items()),
-        ),
-    ] = "gradescope",
-    folder: Folder = None,
-) -> None:
-    """Grade the submission in a container of a platform, such as Gradescope's.
+def autograde(home: Annotated[Path, argument()] = harness.HOME, folder: Folder = None) -> None:
+    """Grade the submission in Gradescope's container.
 
-    Always writes the platform's result; if the grader fails, the result has no points.
+    Always writes results/results.json; if the grader fails, the result has no points.
 
     Args:
-        home: The run's folder (default: the platform's).
+        home: The folder with the submission.
     """
     course = courses.load(folder)
-    where = PLATFORMS[one_of("--platform", platform, *PLATFORMS)]
-    harness.run(home, course, late_policy.load(course.policy), where)
+    harness.run(home, course, late_policy.load(course.policy))
 
 
 @app.command()

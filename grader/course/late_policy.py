@@ -24,6 +24,11 @@ DAY_ALONE = re.compile(r"\d{4}-?\d\d-?\d\d", re.ASCII)
 END_OF_DAY = time(23, 59, 59)
 MOST_BYTES = 2**20  # of the file
 MOST = 1e9  # more than any sensible number in the file
+RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("per_cent_a_day", "grace_minutes", "late_days"), (0, MOST)),
+    "cap": (0, 100),
+    "gradescope_minutes": (3, MOST),
+}
 
 Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
 
@@ -314,46 +319,47 @@ def check(path: Path, policy: Policy) -> None:
     Raises:
         UsageError: One is out of its range, or is no address.
     """
-    for name in ("per_cent_a_day", "grace_minutes", "late_days", "cap"):
-        check_number(path, policy, name)
+    check_numbers(path, policy, RANGES)
     _zone(path, policy.time_zone)
     for section, when_due in policy.deadlines.items():
         _check_time(when_due, _the_deadline(path, section))
-    if policy.handout_url and not WEB_ADDRESS.fullmatch(policy.handout_url):
-        raise UsageError(
-            f"{path}: handout_url in [policy] is {one_line(policy.handout_url, 100)}; "
-            "expected an address such as https://course.example/handout"
-        )
-    if not 3 <= policy.gradescope_minutes < MOST:
-        raise UsageError(
-            f"{path}: gradescope_minutes in [policy] is {policy.gradescope_minutes:g}; "
-            "expected 3 or more"
-        )
+    check_address(path, policy, "handout_url", "https://course.example/handout")
     shows = policy.gradescope
     if shows.leaderboard and {shows.results, shows.tests or shows.results} != {"visible"}:
         raise UsageError(
             f"{path}: [policy.gradescope]: a leaderboard would show points that students do not "
             "see yet; remove it, or results and tests"
         )
-    if policy.cap > 100:
-        raise UsageError(
-            f"{path}: cap in [policy] is {policy.cap:g}; expected at most 100 per cent"
-        )
     for kind in platforms():
         policy.of(kind).check(path)
 
 
-def check_number(path: Path, rules: object, name: str) -> None:
-    """Check that a rule is a number of a sensible size.
+def check_numbers(path: Path, rules: object, ranges: dict[str, tuple[float, float]]) -> None:
+    """Check that numbers of the rules are in their ranges.
+
+    Raises:
+        UsageError: One is not.
+    """
+    for name, (least, most) in ranges.items():
+        number = getattr(rules, name)
+        if not least <= number <= most:
+            raise UsageError(
+                f"{path}: {name} in [policy] is {number:g}; expected {least:g} or more, and at "
+                f"most {most:,.0f}"
+            )
+
+
+def check_address(path: Path, rules: object, name: str, example: str) -> None:
+    """Check that a rule is empty or a web address.
 
     Raises:
         UsageError: It is not.
     """
-    number = getattr(rules, name)
-    if not 0 <= number < MOST:
+    address = getattr(rules, name)
+    if address and not WEB_ADDRESS.fullmatch(address):
         raise UsageError(
-            f"{path}: {name} in [policy] is {number:g}; expected 0 or more, and less than "
-            f"{MOST:,.0f}"
+            f"{path}: {name} in [policy] is {one_line(address, 100)}; expected an address such as "
+            f"{example}"
         )
 
 

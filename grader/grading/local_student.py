@@ -21,7 +21,6 @@ from grader.base.judging_time import ending_after
 from grader.course.courses import Limits
 from grader.grading.undo_settings import restored
 from grader.sandbox import reply_checks
-from grader.sandbox.gpu_readings import Readings
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
 from grader.sandbox.reply_checks import Probe
@@ -36,7 +35,6 @@ class LocalBox:
 
     isolation: Isolation = "none"
     gpu: Gpu | None = None
-    readings: Readings | None = None
     gpu_works = False
 
     def __init__(self) -> None:
@@ -51,11 +49,10 @@ class LocalBox:
         version = {"torch": torch.__version__} if torch else {}
         return {"python": sys.version.split()[0], **version}
 
-    def require_free_gpu(self) -> None:
-        """Nothing: there is no GPU."""
-
     def renew(self) -> None:
         """Nothing: there is no process."""
+
+    require_free_gpu = renew  # there is no GPU either
 
     def turn(self, say: Callable[[str], None]) -> AbstractContextManager[None]:
         """Nothing to wait for: there is no GPU."""
@@ -111,11 +108,10 @@ class LocalSession:
         self._cpu_seconds = limits.cpu_seconds if limits else 0
         self._started = False
 
-    def begin_again(self) -> None:
-        """Nothing: no test uses a process of its own."""
+    def close(self) -> None:
+        """Nothing: there is no process to end, and our own solutions give no large answers."""
 
-    def forget_answers(self) -> None:
-        """Nothing: our own solutions give no large answers."""
+    begin_again = forget_answers = close
 
     def begin_problem(self, budget: object) -> None:
         """Nothing: our own solutions have no budget."""
@@ -152,9 +148,6 @@ class LocalSession:
     def look_at_device(self, name: str) -> Any:
         """Nothing is looked at: the tests themselves run in this process."""
         return {"computes": True}
-
-    def close(self) -> None:
-        """Nothing: there is no process to end."""
 
 
 def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any:

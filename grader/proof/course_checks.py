@@ -126,7 +126,8 @@ def gradescope(course: Course) -> Iterator[str]:
 
 
 def _at(course: Course, problem: Problem) -> str:
-    line = problems_toml.line_of_problem(courses.text_of(course.list_of_problems), problem.id)
+    number = course.problems.index(problem)
+    line = problems_toml.line_of(courses.text_of(course.list_of_problems), number, "id")
     return f"{course.list_of_problems}:{line}: problem {problem.id}"
 
 

@@ -1,7 +1,6 @@
 """Gradescope's results.json ("Autograder Specifications"): a box per entry of `tests`."""
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from grader.course.late_policy import Shows
@@ -44,9 +43,8 @@ def without_points(text: str) -> str:
     return _text(_said(text))
 
 
-def nothing_earned(text: str, problems: Iterable[str]) -> str:
+def nothing_earned(text: str) -> str:
     """A results.json of 0 points for a submission that cannot be graded; it says why."""
-    del problems  # one score is for all
     return _text({"score": 0.0, **_said(text)})
 
 

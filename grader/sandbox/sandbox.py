@@ -18,7 +18,7 @@ from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.course import courses
 from grader.course.courses import Course, Limits
 from grader.sandbox import gpu_turns
-from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, Readings, Usage
+from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, Usage
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import LEVELS, Isolation
 from grader.sandbox.levels.level import Plan
@@ -71,8 +71,6 @@ class Sandbox:
         self.gpu = gpu
         # Measures the GPU memory that the running test uses; None without a GPU.
         self.usage = Usage(gpu) if gpu else None
-        # What the driver reports about the GPU while tests run; None without a GPU.
-        self.readings = Readings(gpu) if gpu else None
         self.gpu_works = False  # whether the GPU was found to work, and no test has run since
         self._is_closed = False
         # Held while the box ends or is replaced. A signal may close it in another thread.

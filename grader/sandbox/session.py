@@ -26,7 +26,7 @@ from grader.base.errors import Crashed, GraderFault, StudentFault, TimedOut
 from grader.course.courses import Limits
 from grader.sandbox import reply_checks, timeout_and_crash
 from grader.sandbox.child_process import Child, Gone, Late, Watch
-from grader.sandbox.gpu_readings import LOOK_AT_MEMORY_SECONDS, Readings, Usage
+from grader.sandbox.gpu_readings import LOOK_AT_MEMORY_SECONDS, Usage
 from grader.sandbox.reply_checks import Probe
 from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.time_budgets import Budget, Meter, Patience
@@ -44,21 +44,20 @@ class TookTooMuch(Exception):
 
 def watch(sandbox: Sandbox, device_memory_bytes: int, patience_seconds: float) -> Watch:
     """The watch over a test: over its GPU memory if there is a GPU, else over its sleep."""
-    if sandbox.usage and sandbox.readings:
-        return _MemoryWatch(sandbox.usage, sandbox.readings, device_memory_bytes)
+    if sandbox.usage:
+        return _MemoryWatch(sandbox.usage, device_memory_bytes)
     return _SleepWatch(sandbox, patience_seconds)
 
 
 class _MemoryWatch(Watch):
-    """Raises `TookTooMuch` when a test uses too much GPU memory, and notes how the GPU runs."""
+    """Raises `TookTooMuch` when a test uses too much GPU memory."""
 
     pause = LOOK_AT_MEMORY_SECONDS
 
-    def __init__(self, usage: Usage, readings: Readings, limit: int) -> None:
-        self._usage, self._readings, self._limit = usage, readings, limit
+    def __init__(self, usage: Usage, limit: int) -> None:
+        self._usage, self._limit = usage, limit
 
     def check(self) -> None:
-        self._readings.look()
         if self._usage.exceeds(self._limit):
             raise TookTooMuch
 

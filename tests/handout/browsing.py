@@ -86,7 +86,6 @@ def opened(page, tmp_path):
 
 
 def emptied(window):
-    """The shared page, reset."""
     window.goto("about:blank")
     store = window.context.new_cdp_session(window)
     store.send("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "all"})
@@ -247,7 +246,6 @@ def _visit(page, address, name):
 
 
 def cut_off(page, layouts):
-    """What is cut off on the page at each width and in each colour scheme."""
     cut = {}
     for width, scheme in layouts:
         page.emulate_media(color_scheme=scheme)
@@ -282,7 +280,6 @@ def built_once(tmp_path_factory):
 
 
 def has_browser():
-    """Whether there is a browser to make the PDF with."""
     from handout.site.browser import NoBrowser, executable
 
     try:

@@ -79,13 +79,11 @@ BY_HAND = {
 
 
 def result(calculator, which, given):
-    """One result of a calculator."""
     return calculator_formulas.evaluate(calculator_formulas.load()[calculator], given)[0][which]
 
 
 @pytest.mark.parametrize(("calculator", "which"), BY_HAND)
 def test_the_numbers_are_those_by_hand(calculator, which):
-    """Ten inputs of each calculator."""
     for given, want in BY_HAND[calculator, which]:
         assert result(calculator, which, given) == pytest.approx(want, rel=1e-12), given
 
@@ -93,7 +91,6 @@ def test_the_numbers_are_those_by_hand(calculator, which):
 @pytest.mark.parametrize("kv_heads", [1, 4, 16])
 @pytest.mark.parametrize("sequences", [1, 100_000])
 def test_decoding_and_the_ring_are_those_of_the_course(kv_heads, sequences):
-    """The cache, the roofline and the bytes around a ring agree with the course's functions."""
     config = TransformerConfig(1000, 64, 3, 512, 16, 2048, kv_heads=kv_heads)
     given = {"N": 1e6, "layers": 3, "kv_heads": kv_heads, "head_width": 32, "tokens": 64}
     values, _ = calculator_formulas.evaluate(

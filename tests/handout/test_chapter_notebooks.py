@@ -27,12 +27,10 @@ LEFT_OVER = re.compile(
 
 @cache
 def written():
-    """The notebooks as JSON."""
     return chapter_notebooks.written(COURSE)
 
 
 def cells(name, kind):
-    """The cells of a kind, each with its source as one text."""
     found = [cell for cell in json.loads(written()[name])["cells"] if cell["cell_type"] == kind]
     return [{**cell, "source": "".join(cell["source"])} for cell in found]
 
@@ -79,7 +77,6 @@ def test_a_notebook_runs_from_top_to_bottom(name, monkeypatch):
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_a_notebook_tells_everything_in_plain_markdown(name):
-    """No mark of MyST is left, and headings, boxes, answers and results are as many as before."""
     page = agreement.pages()[f"{name}.md"]
     told = "\n\n".join(cell["source"] for cell in cells(name, "markdown"))
     assert LEFT_OVER.findall(re.sub(r"`[^`\n]+`|\$+[^$]+\$+", "", told)) == []
@@ -144,7 +141,6 @@ def test_one_click_fetches_the_bundle(tmp_path, monkeypatch):
 
 
 def test_a_directive_without_a_translation_is_refused():
-    """A new directive cannot get into a notebook as it is."""
     with pytest.raises(ValueError, match="got 'video'"):
         list(chapter_notebooks._parts(["```{video} name", "```"], "section 1.1"))
 
@@ -152,7 +148,6 @@ def test_a_directive_without_a_translation_is_refused():
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
 def test_each_chapter_links_its_notebook(site):
-    """The site has the notebooks, and no other page links one."""
     for page in site.glob("*.html"):
         links = re.findall(r'href="notebooks/(\w+)\.ipynb" download', page.read_text("utf-8"))
         assert links == [page.stem] * (page.stem in CHAPTERS), page.name

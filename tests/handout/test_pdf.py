@@ -41,13 +41,11 @@ class Pages:
 
 @pytest.fixture(scope="session")
 def pages(reader):
-    """The text of each page."""
     return Pages(reader)
 
 
 @pytest.fixture(scope="session")
 def outline(reader):
-    """The index of the page of each heading, by its title."""
     found = {}
 
     def walk(entries):
@@ -70,12 +68,10 @@ def read(request, pages, outline):
 
 
 def plain(text):
-    """The text on one line, with straight apostrophes."""
     return " ".join(text.replace("’", "'").split())
 
 
 def headings():
-    """Chapters and sections in the order of the handout."""
     return [
         f"{first}.{second} {title}" if second else f"{first} {title}"
         for name, text in agreement.pages().items()
@@ -86,7 +82,6 @@ def headings():
 
 @pytest.mark.parametrize("one_in", [6, pytest.param(1, marks=pytest.mark.proof)])
 def test_the_contents_say_on_which_page_each_section_is(pages, outline, one_in):
-    """Each chapter and section is listed with the page of its heading, as in the outline."""
     contents = " ".join(pages[:4])  # the start page, then up to three pages of contents
     for number, heading in enumerate(headings()):
         found = re.search(rf"{re.escape(heading)} ?(\d+)", contents)
@@ -104,7 +99,6 @@ def test_the_first_page_shows_the_course(pages):
 
 
 def test_the_formula_sheet_is_one_page(pages, outline, browser, site, tmp_path):
-    """In the PDF, and if its page of the site is printed."""
     first = outline["Formula sheet"]
     # In the handout it follows other text, so it may begin in the middle of a page.
     assert "Printed, the sheet takes one page" in pages[first]
@@ -117,7 +111,6 @@ def test_the_formula_sheet_is_one_page(pages, outline, browser, site, tmp_path):
 
 
 def test_the_text_is_the_sites(read):
-    """The PDF contains the calculators' example numbers and the problems' boxes."""
     text = " ".join(read)
     for piece in (
         "143.93 days",
@@ -136,7 +129,6 @@ def test_what_a_calculator_was_given_is_printed(read):
 
 
 def test_no_page_is_empty(pages):
-    """Every page contains more than its number."""
     few = [place for place in range(len(pages)) if pages.pieces_of_text(place) < 20]
     assert len(few) < 20
     assert [place + 1 for place in few if len(pages[place]) < 100] == []
@@ -161,5 +153,4 @@ def test_nothing_of_a_form_is_printed(site, read):
 
 
 def test_the_outline_has_every_section(outline):
-    """PDF viewers show the outline in a side panel."""
     assert [title for title in outline if title in headings()] == headings()

@@ -33,7 +33,6 @@ def layer():
 
 
 def test_the_answers_are_torchs():
-    """Each answer, for the tensors that its question describes."""
     x = torch.arange(3 * 6 * 5).reshape(3, 6, 5)
     added = x.transpose(0, 2).reshape(-1).to(torch.float32).untyped_storage().nbytes()
     strides, counts = ([q.answer for q in quizzes.questions(name)] for name in HINTED)
@@ -64,7 +63,6 @@ def test_the_working_by_hand_gives_the_references_answer(number):
 
 
 def numbers_in(text):
-    """The whole numbers of a text, except 0 and 1."""
     return set(re.findall(r"\d+", text)) - {"0", "1"}
 
 
@@ -80,7 +78,6 @@ def test_the_napkin_page_has_forty_problems_about_eight_questions():
 
 @pytest.mark.parametrize("name", HINTED)
 def test_a_hint_belongs_to_one_wrong_number(name):
-    """The answer has no hint, and two mistakes never give the same number."""
     for question in quizzes.questions(name):
         meant = [question.answer, *(wrong for wrong, _ in question.hints)]
         assert len(set(meant)) == len(meant) > 3, question.asks
@@ -99,7 +96,6 @@ ANSWERED = """(field, texts) => texts.map((text) => {
 @pytest.mark.xdist_group("browser")
 @pytest.mark.parametrize("name", [*HINTED, "fits"])
 def test_the_page_says_what_is_wrong(page, address, name):
-    """Each wrong number gets its hint, other text gets help, and the answer is right."""
     page.goto(address(name if name in HINTED else "napkin"))
     for question in quizzes.questions(name):
         field = page.get_by_label(question.asks, exact=False)
@@ -122,7 +118,6 @@ def test_the_page_says_what_is_wrong(page, address, name):
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
 def test_without_a_script_answers_can_be_unfolded(browser, address):
-    """No field is shown that nothing would check."""
     context = browser.new_context(offline=True, java_script_enabled=False)
     try:
         plain = context.new_page()

@@ -25,8 +25,6 @@ BIBLIOGRAPHY = parse_file(HANDOUT / "bibliography.bib").entries
 
 @pytest.fixture
 def opened(page, address):
-    """Open a page, and check that it loads without errors."""
-
     def open_page(name):
         page.goto(address(name))
         assert page.seen == []
@@ -49,7 +47,6 @@ def test_nothing_leaves_the_page(site, visited, name):
 
 
 def test_reports_can_link_to_each_problem(site):
-    """Each problem's address leads to the heading with the number of its section."""
     course = courses.load()
     links = course.handout_links("https://course.example/handout/")
     assert list(links) == [problem.id for problem in course.problems]
@@ -61,7 +58,6 @@ def test_reports_can_link_to_each_problem(site):
 
 
 def test_it_opens_from_the_students_bundle(site, page, tmp_path):
-    """From an unpacked bundle, text, pictures, calculators and links to other pages work."""
     course = courses.load()
     archive = tmp_path / "student.zip"
     archive.write_bytes(zipped(student_bundle.student(course, site.parent)))
@@ -85,7 +81,6 @@ def cited_addresses():
 
 
 def test_every_reference_is_cited():
-    """Each entry of the bibliography is cited by a page, and each has an author and a year."""
     text = "".join(path.read_text(encoding="utf-8") for path in HANDOUT.glob("*.md"))
     assert set(re.findall(r"\{cite:t\}`(\w+)`", text)) == set(BIBLIOGRAPHY)
     for key, entry in BIBLIOGRAPHY.items():
@@ -95,7 +90,6 @@ def test_every_reference_is_cited():
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_link_leads_somewhere(site, visited, name):
-    """Each link leads to an existing place in a file of the site, or to a cited work."""
     links = visited(name).links - {THEME}
     if name == "bibliography":
         assert cited_addresses() <= links
@@ -117,10 +111,6 @@ OTHER_WORDS = [
 
 @pytest.mark.parametrize(("word", "title"), [("roofline", "Resource accounting"), *OTHER_WORDS])
 def test_search_works_from_files(address, page, word, title):
-    """An unknown word finds nothing. A word of the text finds its chapter, which can be opened.
-
-    The page shows the words highlighted, also next to pictures.
-    """
     page.goto(address("search") + "?q=xylophone")
     page.get_by_text("did not match any documents").wait_for()
     page.goto(address("search") + f"?q={word}")
@@ -160,10 +150,6 @@ def test_formulas_have_their_font(opened, page):
     ),
 )
 def test_axe_finds_nothing_serious(opened, page, name, width, scheme):
-    """axe-core checks each page in a wide light and a narrow dark layout.
-
-    The narrow page does not scroll sideways.
-    """
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)
     opened(name)
@@ -173,7 +159,6 @@ def test_axe_finds_nothing_serious(opened, page, name, width, scheme):
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_the_sidebar_shows_the_section_that_is_read(visited, name):
-    """It lists every section of a chapter, and marks the one that the reader scrolled to."""
     visit = visited(name)
     assert len(visit.headings) > 3
     assert visit.headings == visit.listed
@@ -181,7 +166,6 @@ def test_the_sidebar_shows_the_section_that_is_read(visited, name):
 
 
 def test_the_skip_link_passes_the_sidebar(opened, page):
-    """It is the first thing that Tab reaches, and Enter leads from it to the text."""
     opened("05_resource_accounting")
     for key in ("Tab", "Enter", "Tab"):
         page.keyboard.press(key)
@@ -190,7 +174,6 @@ def test_the_skip_link_passes_the_sidebar(opened, page):
 
 
 def test_sections_are_reached_by_keyboard_on_a_phone(opened, page):
-    """Enter opens the sidebar, Escape closes it, and a section's link leads to the section."""
     page.set_viewport_size({"width": 400, "height": 900})
     opened("04_flop_counting")
     button = page.get_by_role("button", name="Chapters and sections")
@@ -235,7 +218,6 @@ def test_drawings_can_be_read(opened, page):
 
 
 def check_colours(page):
-    """Check the contrast of the colours that drawings use."""
     names = [
         *(f"--s{n}" for n in range(1, 7)),
         "--on-fill",
@@ -287,14 +269,12 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_nothing_is_cut_off(visited, name):
-    """Folded answers are unfolded, and each page is measured at two widths."""
     assert visited(name).cut == {}
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", PAGES)
 def test_nothing_is_cut_off_at_any_width(page, address, name):
-    """The light and the dark page, at the other widths."""
     page.goto(address(name))
     layouts = [(width, scheme) for scheme in ("light", "dark") for width in WIDTHS]
     assert cut_off(page, [layout for layout in layouts if layout not in measured(name)]) == {}

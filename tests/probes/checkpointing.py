@@ -63,8 +63,6 @@ class Leavings(TypedDict):
 
 
 class Streamed(TypedDict):
-    """The result of `stream`."""
-
     starts_with: bytes
     is_closed: bool
     weights: dict[str, Tensor]
@@ -407,11 +405,7 @@ def _streamed(student: Any, weight: Tensor, before: bytes, kind: str) -> Streame
             stream.seek(0)
             starts_with = stream.read(len(before))
             _load(student, loaded, src=stream)
-        return {
-            "starts_with": starts_with,
-            "is_closed": stream.closed,
-            "weights": _weights(loaded),
-        }
+        return {"starts_with": starts_with, "is_closed": stream.closed, "weights": _weights(loaded)}
 
 
 PATHS: dict[str, Callable[[str], Any]] = {"str": str, "Path": Path, "absolute": os.path.abspath}

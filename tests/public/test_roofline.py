@@ -59,10 +59,7 @@ def test_square_matmul_is_compute_bound_from_887(student):
     ra = student.resource_accounting
     for n, expected in [(886, False), (887, True)]:
         got = ra.is_compute_bound(2 * n**3, 3 * n**2 * 2, ra.H100_SXM, torch.bfloat16)
-        inputs, hint = (
-            f"n = {n}, H100_SXM, bfloat16",
-            "is computing what takes longer?",
-        )
+        inputs, hint = (f"n = {n}, H100_SXM, bfloat16", "is computing what takes longer?")
         expect.value(got, expected, of="is_compute_bound", inputs=inputs, hint=hint)
 
 

@@ -150,10 +150,9 @@ def moment(text: str | None, where: str) -> datetime | None:
         )
     fraction = (match["fraction"] or "")[:6].ljust(6, "0")
     zone = "+00:00" if match["zone"] in ("Z", "UTC") else match["zone"]
-    leap = match["second"] == "60"  # a second that Python does not know
-    clock = f"{match['hour']}:{match['minute']}:{59 if leap else match['second']}.{fraction}"
+    clock = f"{match['hour']}:{match['minute']}:{match['second']}.{fraction}"
     with suppress(ValueError, OverflowError):
-        at = datetime.fromisoformat(f"{match['day']}T{clock}{zone}") + timedelta(seconds=leap)
+        at = datetime.fromisoformat(f"{match['day']}T{clock}{zone}")
         if is_possible(at):
             return at
     raise UsageError(f"{where}: {shown} is not a possible time")

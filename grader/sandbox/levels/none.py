@@ -5,7 +5,6 @@ import sys
 
 from grader.sandbox import visible_files
 from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, nothing
-from grader.wire import speed_shortcuts
 
 
 class NoIsolation(Level):
@@ -23,7 +22,6 @@ class NoIsolation(Level):
             "TMPDIR": str(order.folder),
             "OMP_NUM_THREADS": "1",
             "PYTHONHASHSEED": "0",
-            **speed_shortcuts.environment(),
         }
         if order.gpu:
             environment |= order.gpu.environment(alone=False)

@@ -64,7 +64,6 @@ def model_bytes(convert):
 
 class Chapter(Figures):
     def bottleneck(self) -> None:
-        """Text and images as data."""
         self.gives(pcie_generation=5, pcie_lanes=16, pcie_gbs=PCIE_5 / 1e9)
         self.gives(pcie_real_gbs=PCIE / 1e9, step_rule=fc.training_flops(1, 1), mfu=MFU)
         windows, context = wren.SEQUENCES // wren.DEVICES, wren.WREN.context_length
@@ -118,7 +117,6 @@ class Chapter(Figures):
         self.gives(poison=gpu_stand_in.POISON)
 
     def depth(self) -> None:
-        """The number of batches in memory."""
         depth = 2
         self.gives(depth=depth, batches_held=depth + 1)
         self.gives(held_mb=(depth + 1) * self.image_bytes / 1e6)
@@ -135,7 +133,6 @@ class Chapter(Figures):
             self.gives(handed_out=" | ".join(cells).rstrip())
 
     def autocast(self) -> None:
-        """The dtype in which each operation runs."""
         lower, fp32 = listed("AT_FORALL_LOWER_PRECISION_FP"), listed("AT_FORALL_FP32")
         assert {"matmul", "linear", "conv2d", "scaled_dot_product_attention"} <= lower
         assert {"exp", "log", "pow", "layer_norm", "mse_loss", "nll_loss"} <= fp32
@@ -150,7 +147,6 @@ class Chapter(Figures):
         assert torch.get_autocast_dtype("cuda") == FP16  # "on a GPU its default is float16"
 
     def steps(self) -> None:
-        """What bfloat16 loses: steps of weights, and the smallest gradients."""
         bf16 = pr.float_spec(BF16)
         step, least = 3e-4, 0.125
         weights = torch.arange(0x3D80, 0x4080).to(torch.int16).view(BF16)  # all from 0.0625 to 4
@@ -165,7 +161,6 @@ class Chapter(Figures):
         self.gives(bf16_limit=2.0**low)
 
     def example(self) -> None:
-        """A step computed by hand."""
         weight, x, y, max_norm, rate = 1, 2, 1, 0.5, Fraction("0.001")
         output = weight * x
         loss, gradient = (output - y) ** 2, 2 * (output - y) * x
@@ -176,17 +171,14 @@ class Chapter(Figures):
         self.gives(scaled_to=min(max_norm, gradient), rate=rate, new_weight=float(after))
 
     def kept(self) -> None:
-        """Bytes per parameter."""
         plainly = ra.bytes_per_parameter(ra.TrainingRecipe(FP32, FP32, (FP32, FP32)))
-        weight, gradient, moments = model_bytes(convert=False)
-        assert weight + gradient + sum(moments) == plainly
-        self.gives(fp32_row=(weight, gradient, moments, plainly))
-        weight, gradient, moments = model_bytes(convert=True)
-        total = weight + gradient + sum(moments)
-        self.gives(bf16_row=(weight, gradient, moments, total), adamw_bytes=plainly)
+        for name, convert in (("fp32_row", False), ("bf16_row", True)):
+            weight, gradient, moments = model_bytes(convert)
+            total = weight + gradient + sum(moments)
+            self.gives(**{name: (weight, gradient, moments, total)})
+        self.gives(adamw_bytes=plainly)
 
     def model(self) -> None:
-        """One micro-batch of Wren on one device."""
         tokens = wren.MICRO_BATCH * wren.WREN.context_length
         flops = fc.training_flops(wren.PARAMETERS, tokens)
         self.gives(wren_micro_flops=flops, wren_micro_ms=1e3 * flops / (MFU * PEAK))
@@ -204,7 +196,6 @@ class Chapter(Figures):
         self.gives(held_gb=BF16.itemsize * tokens * wren.WREN.vocab_size / 1e9)
 
     def exercises(self) -> None:
-        """The answers."""
         rate, below = 1e-3, 2.0**-8
         assert torch.tensor(1 - rate).bfloat16() == 1 != torch.tensor(1 - below).bfloat16()
         silence = 5000

@@ -21,7 +21,6 @@ H100 = ra.H100_SXM
 
 class Chapter(Figures):
     def numbers(self) -> None:
-        """Floating-point formats."""
         holds, m = list(c02.formula_holds()), precision.float_spec(torch.float16).mantissa_bits
         self.formula("decoding", r"2^{E - \text{bias}} \cdot (1 + M / 2^m)", holds)
         self.formula("bias", "2^{e - 1} - 1", holds)
@@ -30,7 +29,6 @@ class Chapter(Figures):
         self.formula("rounding", "2^{-(m + 1)}", [bool((error <= 2.0 ** -(m + 1)).all())])
 
     def flops(self) -> None:
-        """Counts, times and models."""
         forward, train = fc.linear_flops(1, 1, 1), fc.training_flops(1, 1)
         again = fc.training_flops(1, 1, recompute_forward=True)
         self.gives(rules=", ".join(n(f"{rule}N") for rule in (forward, train, again)))
@@ -69,7 +67,6 @@ class Chapter(Figures):
         self.formula("ring", "2(n − 1)/n", [sent == 2 * (devices - 1) / devices])
 
     def memory(self) -> None:
-        """Bytes per parameter and of activations."""
         master = calculator_formulas.MASTER
         for name, recipe, text in [
             ("adamw_bytes", wren.RECIPE, [4, 4, 8]),
@@ -111,7 +108,6 @@ class Chapter(Figures):
         self.formula("best_segments", "k = √(2L)", [at_least == math.sqrt(2 * 128)])
 
     def learning(self) -> None:
-        """Gradients, initial weights, optimizers, and checkpoints."""
         epsilon, at = 1e-4, torch.tensor(0.7, dtype=torch.float64)
         slope = ((at + epsilon).sin() - (at - epsilon).sin()) / (2 * epsilon)
         self.formula("difference", "2ε", [abs(slope - at.cos()) < 1e-8])
@@ -126,7 +122,6 @@ class Chapter(Figures):
         self.formula("young", "√(2wM)", [lost == math.sqrt(2 * write * fail)])
 
     def adamw(self) -> None:
-        """Three steps by hand."""
         options = {"lr": 0.1, "betas": (0.9, 0.75), "eps": 0.01, "weight_decay": 0.5}
         gradients = [2.0, -0.5, 3.0]
         got = c08.steps(lambda p: op.AdamW(p, **options), gradients)
