@@ -151,7 +151,7 @@ def _push(
     course, assignment = api.course(), api.assignment()
     canvas_push.require_gradable(course, assignment)
     most = max((one.max_score for one in standings), default=0.0)
-    files.say(_title(api, course.name, assignment, most, policy), needed=False)
+    files.say(_title(api, course.name, assignment, most), needed=False)
     standings = canvas_csv.for_canvas(standings, policy, assignment.points_possible)
     rules = replace(rules, deducts=api.deducts_for_lateness())
 
@@ -196,21 +196,14 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def _title(
-    api: CanvasApi, course: str, assignment: CanvasAssignment, most: float, policy: Policy
-) -> str:
+def _title(api: CanvasApi, course: str, assignment: CanvasAssignment, most: float) -> str:
     """What is pushed to, and what a person should know about it."""
     of = assignment.points_possible
     lines = [f"{api.place}: {course}, {assignment.name}"]
-    if of is not None and abs(of - most) > 0.005:
+    if of is not None and abs(of - most) > spreadsheet_csv.SMALL:
         lines.append(
             f"Canvas' assignment is out of {number(of)} points, ours out of {number(most)}"
         )
-    rules = policy.of(CanvasRules)
-    if rules.canvas_points and abs(rules.canvas_points - most) > spreadsheet_csv.SMALL:
-        lines.append(f"ours are scaled to {number(rules.canvas_points)} points")
-    if rules.canvas_decimals < 4:
-        lines.append(f"ours are rounded to {counted(rules.canvas_decimals, 'decimal')}")
     if assignment.post_manually:
         lines.append("Canvas hides grades and comments of this assignment until you post them")
     return "".join(f"{one_line(line, 300)}\n" for line in lines)

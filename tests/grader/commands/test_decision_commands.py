@@ -199,20 +199,6 @@ def test_a_whole_section_gets_a_later_deadline(class_, typed):
     assert "deadline  2026-10-02" in typed("show", "eve", "--gradebook", class_)[1]
 
 
-@pytest.mark.parametrize(
-    ("until", "said"),
-    [
-        ("2001-01-01T00:00:00Z", "the usual deadline is later (2026-10-03T12:00+00:00), so"),
-        ("2026-10-05T00:00:00Z", "the new deadline has passed; only what was handed in before"),
-    ],
-)
-def test_a_deadline_that_may_be_a_slip_is_told(class_, typed, until, said):
-    """It may be right: for work that was handed in late already."""
-    words = ("extend", "bob", "--until", until, "--reason", "ill", "--gradebook", class_)
-    assert typed(*words)[0] == 0
-    assert said in typed.err
-
-
 # --- comments and regrade requests ----------------------------------------------------------------
 
 
