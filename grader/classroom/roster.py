@@ -20,7 +20,7 @@ from grader.base import files
 from grader.base.errors import UsageError, did_you_mean
 from grader.classroom.class_records import HandedIn, Student, called
 from grader.classroom.intake.folder_items import order
-from kit.safe_text import counted, one_line
+from kit.safe_text import counted, first, one_line
 
 MAX_SHOWN = 300
 DELIMITERS = ",;\t"
@@ -42,9 +42,6 @@ STAFF = re.compile(
     r"(?i)teach|\bTA\b|TaEnrol|instructor|reader|grader|observer|designer|tutor|prof|lectur|assist"
     r"|staff|manager"
 )
-ADDED = "the platform"  # a posting policy, the points possible, or a test student
-# The first word of a row that a spreadsheet adds to a table.
-SUMS = ("total", "totals", "sum", "count", "mean", "average", "median", "minimum", "maximum")
 # What a spreadsheet makes of a long number, or of a formula that fails.
 DAMAGED = re.compile(r"\d([.,]\d+)?E\+\d+|\d[.,]\d+E\d+|#[A-Z0-9/]+[!?]?", re.IGNORECASE)
 KNOWN = {*ID, *NAME, *FIRST_NAME, *LAST_NAME, *EMAIL, *SECTION}
@@ -82,19 +79,18 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
     """
     header_line, header, rows = table(path)
     columns = _Columns(header, f"{_shown(path)}:{header_line}")
-    titles = [*map(_letters, header)]
-    left_out = defaultdict[str, list[str]](list)
+    staff: list[str] = []
     students: dict[str, tuple[Student, int]] = {}
     for line, row in rows:
         where = f"{_shown(path)}:{line}"
         cells = [" ".join(unicodedata.normalize("NFC", cell).split()) for cell in row]
         if any(cells[len(header) :]):
             raise UsageError(f"{where} has more cells than the header has columns")
-        if [*map(_letters, cells)] == titles:
-            continue  # two rosters in one file
         student = columns.student(cells + [""] * (len(header) - len(cells)))
-        if kind := columns.kind_of(student):
-            left_out[kind].append(one_line(student.name or student.id or f"line {line}", 100))
+        if columns.is_added(student):
+            continue
+        if _is_staff(student):
+            staff.append(one_line(student.name or student.id or f"line {line}", 100))
             continue
         if not student.id:
             raise UsageError(f"{where} has no {columns.id_name}")
@@ -111,14 +107,9 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
         students[student.id] = student, line
     if not students:
         raise UsageError(f"{_shown(path)} has a header but no students")
-    found = [student for student, _ in students.values()]
-    if notes is not None:
-        notes += [
-            f"{counted(len(names), 'row')} of {kind} left out: {', '.join(names[:NAMED])}"
-            for kind, names in left_out.items()
-            if kind != ADDED
-        ]
-    return found
+    if staff and notes is not None:
+        notes.append(f"{counted(len(staff), 'row')} of staff left out: {first(staff, NAMED)}")
+    return [student for student, _ in students.values()]
 
 
 def table(
@@ -195,18 +186,15 @@ class _Columns:
             columns={name: cells[place] for name, place in self.others.items()},
         )
 
-    def kind_of(self, student: Student) -> str:
-        """What a row is that is no student's; empty for a student."""
-        if self.is_gradebook and (
-            student.name == "Student, Test"
-            or (not student.id and student.name.casefold() in ("", "points possible"))
-        ):
-            return ADDED
-        role = " ".join(v for name, v in student.columns.items() if _letters(name) in ROLE)
-        if STAFF.search(role) and "student" not in role.casefold():
-            return "staff"
-        is_sum = _letters(student.id or student.name) in SUMS
-        return "a sum" if is_sum and not (student.id and student.name) else ""
+    def is_added(self, student: Student) -> bool:
+        """Whether Canvas added a row: a posting policy, the points possible or a test student."""
+        is_title = not student.id and student.name.casefold() in ("", "points possible")
+        return self.is_gradebook and (is_title or student.name == "Student, Test")
+
+
+def _is_staff(student: Student) -> bool:
+    role = " ".join(v for name, v in student.columns.items() if _letters(name) in ROLE)
+    return bool(STAFF.search(role)) and "student" not in role.casefold()
 
 
 def _letters(text: str) -> str:
@@ -330,24 +318,24 @@ def _with_doubts(
     doubts: dict[tuple[str, Path], str] = {}
     for theirs in by_student.values():
         pairs = itertools.chain(itertools.pairwise(theirs), ((theirs[0], one) for one in theirs))
-        for (student, first), (other, second) in pairs:
-            doubt = f"{one_line(first.path.name, 100)} and {one_line(second.path.name, 100)} "
+        for (student, earlier), (other, later) in pairs:
+            doubt = f"{one_line(earlier.path.name, 100)} and {one_line(later.path.name, 100)} "
             if student.id != other.id:
                 doubt += (
                     "name students that differ only in case or spelling; rename one, or remove the "
                     "one that does not count"
                 )
-            elif not _has_order(first, second):
+            elif not _has_order(earlier, later):
                 doubt += (
                     f"are both from the student {one_line(student.id, 100)}, and nothing says "
                     "which was handed in last; remove the one that does not count"
                 )
-                if first.path.name.startswith(first.key):
-                    hint = f"{first.key}@2026-10-01T22-10-00Z.zip"
+                if earlier.path.name.startswith(earlier.key):
+                    hint = f"{earlier.key}@2026-10-01T22-10-00Z.zip"
                     doubt += f", or add a time to each name, as in {one_line(hint, 100)}"
             else:
                 continue
-            doubts |= {(student.id, first.path): doubt, (other.id, second.path): doubt}
+            doubts |= {(student.id, earlier.path): doubt, (other.id, later.path): doubt}
     return [
         (student, msgspec.structs.replace(item, doubt=doubt) if doubt else item)
         for student, item in attempts
@@ -513,8 +501,8 @@ def _is_text(text: str, other: str) -> bool:
 
 def _forms(name: str) -> set[str]:
     """The forms of a name by the word that comes first: `janedoe` and `doejane`."""
-    last, comma, first = name.partition(",")
-    words = [last, first] if comma else name.split()
+    last, comma, given = name.partition(",")
+    words = [last, given] if comma else name.split()
     return {_form(" ".join(words[i:] + words[:i])) for i in range(len(words))}
 
 

@@ -128,18 +128,6 @@ def test_rows_of_staff_are_left_out_and_told(tmp_path, role):
     assert ["1 row of staff left out: Tom"] == notes
 
 
-def test_the_sum_of_a_table_is_no_student(tmp_path):
-    """Unless it has an id and a name."""
-    notes, path = [], roster(tmp_path, "id,name,hw1\n1,Ada,3\nsum,Sum Li,3\nTotal:,,6\n,Mean,3\n")
-    assert ["1", "sum"] == [one.id for one in read(path, notes)]
-    assert ["2 rows of a sum left out: Total:, Mean"] == notes
-
-
-def test_a_second_header_is_left_out(tmp_path):
-    path = roster(tmp_path, "ID,E-Mail\ns1,a@x\nid,e-mail\ns2,\n")
-    assert ["s1", "s2"] == [one.id for one in read(path)]
-
-
 JANE = Student(
     id="12345",
     name="Doe, Jane",
