@@ -141,7 +141,6 @@ def table(
 
 
 def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The first line and the cells of each record that is not blank."""
     for line, row in files.table_rows(text, _shown(path), delimiter, strict=True):
         if "".join(row).strip(DELIMITERS + string.whitespace):
             yield line, row
@@ -220,7 +219,6 @@ def same_people(roster: list[Student], known: list[Student]) -> list[tuple[Stude
 
 
 def _traits(student: Student) -> set[str]:
-    """What tells that two entries may be one student."""
     names = {f"name {form}" for form in _forms(student.name or student.id) if form}
     return names | {f"id {loose(text)}" for text in _logins(student) if loose(text)}
 

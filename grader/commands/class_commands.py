@@ -98,11 +98,7 @@ RulesOption = Annotated[
 
 
 def course_and_rules(
-    folder: Path | None,
-    rules_file: Path | None,
-    book: Path,
-    *,
-    grades: bool = False,
+    folder: Path | None, rules_file: Path | None, book: Path, *, grades: bool = False
 ) -> tuple[Course, Policy | None]:
     """The course, and the rules that --policy names, if it names any.
 
@@ -258,14 +254,9 @@ def batch(
 
 def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> list[str]:
     """Check that a roster gives no known student a second entry, or join the two; return notes."""
-    entries, work, listed = (
-        book.students.entries,
-        book.students.with_work(),
-        {s.id for s in students},
-    )
-    known = [one for one in book.students.all() if one.id in work]
-    known = [one for one in known if listed.isdisjoint(entries.of(one.id))]
-    pairs = roster.same_people(students, known)
+    entries, listed = book.students.entries, {one.id for one in students}
+    work = {one for one in book.students.with_work() if listed.isdisjoint(entries.of(one))}
+    pairs = roster.same_people(students, [s for s in book.students.all() if s.id in work])
     if join:
         for old, new in pairs:
             book.students.change("merge", old.id, becomes=new.id, reason="the roster's id")

@@ -167,7 +167,6 @@ def _require_reason(reason: str) -> None:
 
 
 def _require_points(points: float | None) -> None:
-    """Refuse an infinite number of points."""
     if points is not None and not points < late_policy.MOST:
         raise UsageError(f"--points {points:g}: expected a number of points, such as 4.5")
 

@@ -96,6 +96,7 @@ import os
 import sys
 import time
 
+import pytest
 import torch
 from kit import expect
 from tests.probes.simulated import nothing, relu_there
@@ -112,6 +113,7 @@ def _log(what):
     os.close(file)
 
 
+@pytest.mark.harm("wrong number")
 def test_relu_on_the_gpu(student, rng):
     """The same as on a CPU."""
     assert student.run(nothing)

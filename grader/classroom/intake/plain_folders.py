@@ -62,7 +62,6 @@ def plain(items: list[FolderItem]) -> Found:
 
 
 def _warnings(graded: list[FolderItem], attempts: int) -> list[str]:
-    """What a person should check about the names."""
     archives = [item for item in graded if item.kind == "archive"]
     found = [note for one in DOWNLOADS.values() for note in _warn_of(one, archives)]
     found += [*_warn_of_times(graded), *warn_of_clones(graded)]
@@ -97,7 +96,6 @@ def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> None:
 
 
 def _has_submissions(folder: Path) -> bool:
-    """Whether a folder has subfolders named like Gradescope's submissions."""
     with suppress(UsageError):
         return any(
             i.kind == "folder" and GRADESCOPE.fullmatch(i.path.name) for i in items_in(folder)

@@ -173,7 +173,6 @@ def _push(
 
 
 def _say_outcome(found: Difference, left: Difference, complaint: str) -> None:
-    """Say what was pushed, and what Canvas did not take."""
     remaining = {one.user for one in left.changes}
     done = [one for one in found.changes if one.user not in remaining]
     grades, comments = sum(one.grade for one in done), sum(bool(one.comment) for one in done)
@@ -197,7 +196,6 @@ def now() -> datetime:
 
 
 def _title(api: CanvasApi, course: str, assignment: CanvasAssignment, most: float) -> str:
-    """What is pushed to, and what a person should know about it."""
     of = assignment.points_possible
     lines = [f"{api.place}: {course}, {assignment.name}"]
     if of is not None and abs(of - most) > spreadsheet_csv.SMALL:
@@ -210,7 +208,6 @@ def _title(api: CanvasApi, course: str, assignment: CanvasAssignment, most: floa
 
 
 def _table(found: Difference) -> str:
-    """A row for each student about whom something is sent."""
     table = Table(box=None, pad_edge=False)
     for name in ("student", "Canvas", "ours", "comment"):
         table.add_column(name, overflow="fold")

@@ -54,7 +54,6 @@ class FakeCanvas:
         return [line for line in self.log if line.startswith("PUT")]
 
     def give(self, user, given):
-        """Grade and comment on a submission."""
         one = self.submissions[user]
         if given.pop("submission[late_policy_status]", ""):
             one |= {"late_policy_status": "none", "late": False, "points_deducted": 0.0}
@@ -69,7 +68,6 @@ class FakeCanvas:
         assert not given
 
     def give_later(self):
-        """Carry out the requests that had to wait."""
         while self.waiting:
             self.give(*self.waiting.pop())
 
@@ -108,7 +106,6 @@ class Handler(BaseHTTPRequestHandler):
         return self.answer(200, self.canvas.submissions[user])
 
     def is_throttled(self):
-        """Whether the answer will be that there are too many requests."""
         return self.canvas.faults and self.canvas.faults[0][1] in ("throttle", 429)
 
     def submissions(self, query):
@@ -173,7 +170,6 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(canvas):
-    """Serve a Canvas on a free port of localhost."""
     handler = type("HandlerOfOne", (Handler,), {"canvas": canvas})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True

@@ -137,7 +137,6 @@ def test_a_push_that_canvas_stopped_need_not_wait(push, canvas):
 
 
 def test_the_points_of_a_lost_request_are_sent_again_without_its_comment(push, canvas):
-    """Points may be sent twice without harm."""
     canvas.faults.append(("PUT", "lost"))
     real, calls = canvas.give_later, itertools.count()
     canvas.give_later = lambda: real() if next(calls) else canvas.waiting.clear()
@@ -201,7 +200,6 @@ def test_who_has_no_number_in_canvas_is_listed_and_not_guessed(push, canvas, boo
 
 
 def test_grades_that_people_set_in_canvas_stay(push, canvas, book, typed):
-    """An excuse, a grade where we have none, and points changed after our push."""
     canvas.submissions[11]["excused"] = True
     canvas.submissions[13] |= {"score": 4.0, "entered_score": 4.0}
     with gradebook.writing(book) as opened, opened._database as db:
@@ -441,7 +439,6 @@ def test_hostile_texts_cannot_command_the_terminal(push, canvas, typed):
 
 
 def test_a_student_number_of_canvas_comes_from_the_roster_alone():
-    """From a column for it, or as the id of a roster that Canvas exported."""
     assert canvas_user(Student(id="a", columns={"Canvas user ID": "12"})) == 12
     assert canvas_user(Student(id="12", columns={"SIS User ID": "x"})) == 12
     for student in (

@@ -41,7 +41,6 @@ def path(tmp_path):
 
 @pytest.fixture
 def book(path):
-    """A new gradebook with two students, open for writing."""
     with gradebook.writing(path, create=True) as opened:
         opened.students.enrol([Student(id="ada", name="Ada"), Student(id="bob")])
         yield opened
@@ -230,7 +229,6 @@ EDITS = {
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
 def test_an_edited_gradebook_is_named(book, path, edit):
-    """A value with which no command could compute is no fault of the grader."""
     book.students.enrol([Student(id="ada", columns={"a": "b"})])
     book.attempts.add("ada", "ada.zip", of("x = 1"), submitted_at=NOON)
     number = book.setups.number_of(SETUP)
@@ -252,7 +250,6 @@ def test_an_edited_gradebook_is_named(book, path, edit):
 
 
 def test_stored_rules_are_checked_as_those_of_a_policy(book, path):
-    """The gradebook may be somebody else's."""
     noon = datetime(2026, 10, 1, 12)
     for policy, wrong in (
         (Policy(handout_url="javascript:alert(1)"), r"handout_url in .* is javascript:alert"),
@@ -342,7 +339,6 @@ with gradebook.reading(path) as book:
 
 
 def mounted(root, folder, mount, program):
-    """Run a program with a folder mounted by this command, and return its output."""
     script = f'{mount} || exit 77; exec "$0" -c "$1" {folder}'
     command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, sys.executable, program]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
@@ -411,7 +407,6 @@ DECIDES_NOTHING = {
 
 
 def test_all_that_grading_imports_is_in_the_hash():
-    """A new module that affects scores cannot be left out of the hash."""
     found, left = set(), {"grader.grading.grade"}
     while left:
         name = left.pop()

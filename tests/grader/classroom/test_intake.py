@@ -77,7 +77,6 @@ submission_102:
 
 
 def export(folder: Path, text: str = YAML, *names: str) -> Path:
-    """A Gradescope export with this metadata and these further entries."""
     put(folder, *(names or ("submission_101/", "submission_102/")))
     (folder / "submission_metadata.yml").write_text(text, encoding="utf-8")
     return folder
@@ -337,7 +336,6 @@ def test_a_form_that_fits_nothing_is_refused(tmp_path, form, said):
 
 
 def commit(folder, at):
-    """Make a repository with one commit at this time."""
     folder.mkdir()
     git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@x.edu", "-C", str(folder)]
     times = {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
@@ -442,7 +440,6 @@ NO_TIMES = {
 
 @pytest.mark.parametrize(("at", "sentence"), [(at, s) for s in NO_TIMES for at in NO_TIMES[s]])
 def test_a_time_that_is_none_or_has_no_zone_is_in_doubt(tmp_path, at, sentence):
-    """A person decides about this student, who may be late; the others are graded."""
     name = f"ada@{at}.zip"
     doubtful, other = recognise(put(tmp_path, name, "bob.zip")).handed_in
     assert ("ada", None) == (doubtful.key, doubtful.submitted_at)
@@ -482,7 +479,6 @@ def test_the_archives_in_a_students_folder_are_attempts(tmp_path):
 
 
 def test_a_time_ahead_is_told(tmp_path):
-    """It counts, but a slip in it would decide lateness and which attempt counts."""
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     put(tmp_path, f"ada@{tomorrow:%Y-%m-%dT%H-%M-%S}Z.zip", "bob@2020-01-01T00-00-00Z.zip")
     found = recognise(tmp_path)

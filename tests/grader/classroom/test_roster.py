@@ -156,7 +156,6 @@ FOUND = [
 
 @pytest.mark.parametrize(("item", "student"), [(item, s) for s, items in FOUND for item in items])
 def test_a_submission_finds_its_student(item, student):
-    """A submission matches by an id, an email address, a value of another column, or a name."""
     found = assign([item], [JANE, ZOE])
     assert [(student, item)] == found.attempts
     assert [] == found.unknown
@@ -375,7 +374,6 @@ def test_attempts_are_sorted_by_student_then_time_then_number_then_path():
 
 @pytest.mark.parametrize("number", [None, 1])
 def test_two_keys_of_one_student_without_an_order_are_in_doubt(number):
-    """A person has to decide, and the rest of the class is graded."""
     items = [handed_in("jdoe", number=number), handed_in("12345", number=number)]
     found = assign([*items, handed_in("b2")], [JANE, ZOE])
     doubt = (

@@ -85,7 +85,6 @@ def _of_modules(modules: list[FolderItem]) -> HandedIn:
 
 
 def _unreadable(item: FolderItem) -> HandedIn:
-    """A student's file that cannot be graded, which a person has to look at."""
     doubt = f"{item.name} cannot be graded: expected {READABLE}"
     return msgspec.structs.replace(_record(item), doubt=doubt)
 

@@ -71,7 +71,6 @@ def _plugin(item: FolderItem) -> str:
 
 
 def _files_of(item: FolderItem) -> list[FolderItem]:
-    """What a student's folder contains, or the file itself."""
     if item.kind != "folder":
         return [item]
     try:
@@ -81,7 +80,6 @@ def _files_of(item: FolderItem) -> list[FolderItem]:
 
 
 def _name_of(item: FolderItem) -> str:
-    """The name that the student gave a file."""
     match = MOODLE.fullmatch(item.path.name)
     return match["file"] if match else item.path.name
 
