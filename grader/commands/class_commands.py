@@ -593,8 +593,10 @@ def diff(
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
         if exported is not None:
-            _say_differences(whole, exported)
-            return
+            theirs = gradescope_comparison.read(exported)
+            found = gradescope_comparison.differences(whole.standings(problems=False), theirs)
+            files.say(status_texts.compared(found, len(theirs)))
+            raise typer.Exit(1 if found else 0)
         current = _current(opened, device)
         before, other = opened.setups.before(device), opened.setups.last_other(device, current)
         if before is not None and (other is None or other < current):
@@ -604,14 +606,6 @@ def diff(
         if other is None:
             raise UsageError(f"{book}: nothing was regraded; first run `grader regrade {book}`")
         _say_changes(whole, current, other, verbose=verbose)
-
-
-def _say_differences(whole: Class, exported: Path) -> None:
-    theirs = gradescope_comparison.read(exported)
-    found = gradescope_comparison.differences(whole.standings(problems=False), theirs)
-    files.say(status_texts.compared(found, len(theirs)))
-    if found:
-        raise typer.Exit(1)
 
 
 def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:

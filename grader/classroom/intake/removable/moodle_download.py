@@ -33,7 +33,8 @@ def moodle(items: list[FolderItem]) -> Found:
     found = [_one(name, theirs) for (name, _), theirs in by_student.items()]
     seen = {item.path for theirs in by_student.values() for item in theirs}
     others = [item for item in items if item.path not in seen]
-    return found, notes_of_skipped(others, folder="it is not part of a Moodle download")
+    notes = notes_of_skipped(others, folder="it is not part of a Moodle download")
+    return Found(found, notes)
 
 
 def _one(name: str, theirs: list[FolderItem]) -> HandedIn:
