@@ -321,13 +321,16 @@ def test_a_clock_that_goes_back_changes_nothing_that_counts(book, monkeypatch):
     assert book.decisions.extensions()["ada"] == NOON.replace(day=2)
 
 
-READ_ONLY = """
-import sys
+IMPORTS = """
+import os, sys
 from pathlib import Path
 from grader.classroom import gradebook
 from grader.classroom.class_records import Student
 from grader.base.errors import MachineFault
+from grader.submission.submissions import Submission
 path = Path(sys.argv[1]) / "class.sqlite"
+"""
+READ_ONLY = """
 try:
     with gradebook.writing(path) as book:
         book.students.enrol([Student(id="bob")])
@@ -336,12 +339,25 @@ except MachineFault as e:
 with gradebook.reading(path) as book:
     print([student.id for student in book.students.all()])
 """
+FULL = """
+try:
+    with gradebook.writing(path, create=True) as book:
+        book.students.enrol([Student(id="ada")])
+        for i in range(10_000):
+            sources = {"assignment/a.py": os.urandom(9999)}
+            book.attempts.add("ada", f"{i}", Submission("a", sources, []))
+except MachineFault as e:
+    print(e)
+with gradebook.reading(path) as book:
+    kept = len(book.attempts.all())
+    print(kept > 50, kept == i, book._database.execute("PRAGMA integrity_check").fetchone()[0])
+"""
 
 
 def mounted(root, folder, mount, program):
     script = f'{mount} || exit 77; exec "$0" -c "$1" {folder}'
-    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, sys.executable, program]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, sys.executable]
+    done = subprocess.run([*command, IMPORTS + program], cwd=root, capture_output=True, text=True)
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("mounting is not allowed here")
     assert not done.stderr
@@ -365,28 +381,6 @@ def test_what_is_read_only_is_named_and_can_be_read(path, tmp_path, root, place,
     mount = f"mount --bind {it} {it} && mount -o remount,ro,bind {it}"
     said = mounted(root, tmp_path, mount, READ_ONLY)
     assert said == f"{path}{reason}\n['ada']\n"
-
-
-FULL = """
-import os, sys
-from pathlib import Path
-from grader.classroom import gradebook
-from grader.classroom.class_records import Student
-from grader.base.errors import MachineFault
-from grader.submission.submissions import Submission
-path = Path(sys.argv[1]) / "class.sqlite"
-try:
-    with gradebook.writing(path, create=True) as book:
-        book.students.enrol([Student(id="ada")])
-        for i in range(10_000):
-            sources = {"assignment/a.py": os.urandom(9999)}
-            book.attempts.add("ada", f"{i}", Submission("a", sources, []))
-except MachineFault as e:
-    print(e)
-with gradebook.reading(path) as book:
-    kept = len(book.attempts.all())
-    print(kept > 50, kept == i, book._database.execute("PRAGMA integrity_check").fetchone()[0])
-"""
 
 
 @pytest.mark.slow

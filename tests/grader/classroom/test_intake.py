@@ -288,15 +288,12 @@ def test_moodles_folders_and_files_give_names(tmp_path):
     put(tmp_path / "chosen", f"Eve_18{of}_x_77{of}_hw.zip", f"Ida_19{of}_hw.zip")
     eve = recognise(tmp_path / "chosen").handed_in[0]
     assert "Eve" == eve.key, "students choose what follows Moodle's own number"
-    listed = assign([eve], [Student(id="77", name="Jane van Doe")])
-    assert ["Eve"] == [student.id for student, _ in listed.attempts]
     (cy,) = [one for one in found.handed_in if one.key == "Cy Li"]
-    accepted = Accepted(modules=("assignment/linear.py", "assignment/data.py"))
-    read = submissions.read(cy.path, accepted, parts=dict(cy.parts))
-    assert [*read.sources] == ["assignment/linear.py"]
+    assert cy.parts == (("linear.py", cy.path),)
+    roster = [Student(id="77", name="Jane van Doe"), Student(id="78", name="Li, Cy")]
     jane = next(one for one in found.handed_in if one.key == "Jane van Doe")
-    listed = assign([jane], [Student(id="77", name="Jane van Doe")])
-    assert [student.id for student, _ in listed.attempts] == ["77"]
+    listed = assign([jane, eve, cy], roster).attempts
+    assert ["77", "78", "Eve"] == [student.id for student, _ in listed]
 
 
 # --- names of a given form ------------------------------------------------------------------------
