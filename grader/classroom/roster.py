@@ -27,16 +27,19 @@ DELIMITERS = ",;\t"
 
 SEPARATOR = re.compile(r"\ufeff?\"?sep=(.)\"?\r?\n", re.IGNORECASE)  # how Excel names it
 
-# The names that a column may have, best first; only letters and digits are compared.
-ID = (
-    "id", "studentid", "studentnumber", "sid", "sisuserid", "sisid", "userid", "username",
-    "sisloginid", "loginid", "login", "netid",
-)  # fmt: skip
-NAME = ("name", "student", "fullname", "studentname")
-FIRST_NAME = ("firstname", "givenname", "first")
-LAST_NAME = ("lastname", "surname", "familyname", "last")
-EMAIL = ("email", "emailaddress", "mail")
-SECTION = ("section", "sections")
+# The names that each column may have, best first; only letters and digits are compared.
+NAMES = {
+    "id": (
+        "id", "studentid", "studentnumber", "sid", "sisuserid", "sisid", "userid", "username",
+        "sisloginid", "loginid", "login", "netid",
+    ),
+    "name": ("name", "student", "fullname", "studentname"),
+    "first": ("firstname", "givenname", "first"),
+    "last": ("lastname", "surname", "familyname", "last"),
+    "email": ("email", "emailaddress", "mail"),
+    "section": ("section", "sections"),
+}  # fmt: skip
+KNOWN = {name for names in NAMES.values() for name in names}
 ROLE = ("role", "roles", "userrole", "courserole")
 STAFF = re.compile(
     r"(?i)teach|\bTA\b|TaEnrol|instructor|reader|grader|observer|designer|tutor|prof|lectur|assist"
@@ -44,7 +47,6 @@ STAFF = re.compile(
 )
 # What a spreadsheet makes of a long number, or of a formula that fails.
 DAMAGED = re.compile(r"\d([.,]\d+)?E\+\d+|\d[.,]\d+E\d+|#[A-Z0-9/]+[!?]?", re.IGNORECASE)
-KNOWN = {*ID, *NAME, *FIRST_NAME, *LAST_NAME, *EMAIL, *SECTION}
 
 # Columns of a gradebook whose values identify no student, such as "Homework 2 (4711)".
 POINTS = re.compile(r"\(\d+\)$|score|grade|points", re.IGNORECASE)
@@ -152,36 +154,33 @@ class _Columns:
         for place, name in enumerate(header):
             if (role := _letters(name)) in KNOWN and places.setdefault(role, place) != place:
                 raise UsageError(f"{where} has two columns named {one_line(name, 100)}")
-        roles = (ID, NAME, FIRST_NAME, LAST_NAME, EMAIL, SECTION)
-        found = [next((places[name] for name in names if name in places), None) for names in roles]
-        self.id, self.name, self.first, self.last, self.email, self.section = found
-        if self.id is None:
+        self._of = {
+            column: next((places[name] for name in names if name in places), None)
+            for column, names in NAMES.items()
+        }
+        if self._of["id"] is None:
             raise UsageError(
                 f"{where} has no column for the id: expected a header with a column named id, "
                 f"student id, SID or SIS User ID, found {one_line(', '.join(header), 100)}"
             )
-        if self.name is not None:
-            self.first = self.last = None
-        self.id_name = one_line(header[self.id], 100)
+        if self._of["name"] is not None:
+            self._of["first"] = self._of["last"] = None
+        self.id_name = one_line(header[self._of["id"]], 100)
         self.is_gradebook = {"student", "id", "section"} <= places.keys()
-        used = {self.id, self.name, self.first, self.last, self.email, self.section}
         self.others: dict[str, int] = {}
         for place, name in enumerate(header):
-            if name and place not in used:
+            if name and place not in self._of.values():
                 unique = f"{name} (column {place + 1})" if name in self.others else name
                 self.others[unique] = place
 
     def student(self, cells: list[str]) -> Student:
         """The student in a row that has a cell for each column."""
-
-        def cell(place: int | None) -> str:
-            return "" if place is None else cells[place]
-
+        of = {name: "" if place is None else cells[place] for name, place in self._of.items()}
         return Student(
-            id=cell(self.id),
-            name=cell(self.name) or f"{cell(self.first)} {cell(self.last)}".strip(),
-            email=cell(self.email),
-            section=cell(self.section),
+            id=of["id"],
+            name=of["name"] or f"{of['first']} {of['last']}".strip(),
+            email=of["email"],
+            section=of["section"],
             columns={name: cells[place] for name, place in self.others.items()},
         )
 
@@ -475,7 +474,7 @@ def _logins(student: Student) -> Iterator[str]:
     """The texts that may be in the name of a file beside others."""
     yield from (folded(student.id), folded(student.email))
     for name, value in student.columns.items():
-        if _letters(name) in (*ID, "github"):
+        if _letters(name) in (*NAMES["id"], "github"):
             yield folded(value)
 
 

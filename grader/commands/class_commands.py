@@ -458,13 +458,8 @@ def regrade(
                 "such as --isolation auto"
             )
         level = was.isolation if isolation is None else level_named(isolation)
-        today = setups.of_today(
-            course,
-            problems,
-            device=device,
-            isolation=level,
-            seed=was.seed if seed is None else seed,
-        )
+        seed = was.seed if seed is None else seed
+        today = setups.of_today(course, problems, device=device, isolation=level, seed=seed)
         where = _where(executor, address, level, course, course_folder, jobs=jobs)
         whole = Class(opened, course, rules)
         if students or keep_others:
