@@ -26,12 +26,10 @@ def roofline() -> Drawing:
     reached = {
         name: accounting.attainable_mfu(intensity, hw, dtype) for name, intensity, *_ in works
     }
-    picture = Drawing(
-        380,
-        "Roofline of an H100 in bfloat16",
-        "Attainable FLOP/s against FLOP per byte, both logarithmic. "
-        + "; ".join(f"{name} reaches {share:.2%} of the peak" for name, share in reached.items()),
+    said = "Attainable FLOP/s against FLOP per byte, both logarithmic. " + "; ".join(
+        f"{name} reaches {share:.2%} of the peak" for name, share in reached.items()
     )
+    picture = Drawing(380, "Roofline of an H100 in bfloat16", said)
     x, y = logarithmic(0.1, 1e4, 52, WIDTH - 30), logarithmic(1e11, 2e15, 320, 40)
     bottom_axis(
         picture, x, 320, [(10.0**e, f"{10.0**e:g}") for e in range(-1, 5)], "FLOP per byte", 40
@@ -66,13 +64,12 @@ def two_layer_flops() -> Drawing:
     inputs = [0, flops.linear_flops(rows, *layers[1], backward=True) - forward[1] - weights[1]]
     total = sum(forward) + sum(weights) + sum(inputs)
     assert total == flops.mlp_flops(rows, sizes, backward=True)
-    picture = Drawing(
-        290,
-        "FLOPs of two layers, forward and backward",
+    said = (
         f"64 rows through layers of 32 by 32 and 32 by 16: forward {sum(forward):,}, "
         f"gradients of weights {sum(weights):,}, gradient of the second layer's input "
-        f"{sum(inputs):,}, {total:,} together. The first layer's input needs no gradient.",
+        f"{sum(inputs):,}, {total:,} together. The first layer's input needs no gradient."
     )
+    picture = Drawing(290, "FLOPs of two layers, forward and backward", said)
     x = linear(0, 200_000, 20, WIDTH - 48)
     rows_of = [
         ("forward", forward),
@@ -103,13 +100,10 @@ def training_memory() -> Drawing:
     names = ("weight", "gradient", "mean m", "mean v", "master")
     styles = {name: f"s{number}" for number, name in enumerate(names, 1)}
     memory_bytes = 8 * accounting.H100_SXM.memory_bytes
-    picture = Drawing(
-        300,
-        "Bytes per parameter of three recipes with AdamW",
-        "; ".join(
-            f"{name}: {accounting.bytes_per_parameter(recipe)} bytes" for name, recipe in recipes
-        ),
+    said = "; ".join(
+        f"{name}: {accounting.bytes_per_parameter(recipe)} bytes" for name, recipe in recipes
     )
+    picture = Drawing(300, "Bytes per parameter of three recipes with AdamW", said)
     x = linear(0, 16, 20, WIDTH - 20)
     bottom_axis(picture, x, 222, range(0, 17, 4), "bytes per parameter", 20)
     for row, (name, recipe) in enumerate(recipes):
@@ -163,12 +157,11 @@ def one_step() -> Drawing:
         f"× {wren.STEPS:,} steps (chapter 11) = {wren.HOURS:.0f} hours on "
         f"{wren.DEVICES} H100 (chapter 5)"
     )
-    picture = Drawing(
-        420,
-        "One training step of Wren on one of its GPUs, stage by stage",
+    said = (
         "; ".join(f"{name}, chapter {of}: {takes}" for name, of, takes, _ in stages)
-        + f"; {bill}: about {wren.DOLLARS:.0f} dollars",
+        + f"; {bill}: about {wren.DOLLARS:.0f} dollars"
     )
+    picture = Drawing(420, "One training step of Wren on one of its GPUs, stage by stage", said)
     for row, (name, of, takes, style) in enumerate(stages):
         y = 10 + row * 56
         picture.box(34, y, 176, 40, name, style)
