@@ -22,18 +22,14 @@ CITED = re.compile(r"(?:Handout|see handout) §([\d.]+)(?: · `python -m assignm
 
 def pages() -> dict[str, str]:
     """The handout's Markdown by file name, without the marks of its figures."""
-    return {
-        path.name: without_marks(path.read_text(encoding="utf-8"))
-        for path in sorted(HANDOUT.glob("*.md"))
-    }
+    paths = sorted(HANDOUT.glob("*.md"))
+    return {path.name: without_marks(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def stubs(course: Course) -> dict[str, str]:
     """The stubs' sources by module."""
-    return {
-        m: (course.root / "assignment" / f"{m}.py").read_text(encoding="utf-8")
-        for m in course.modules
-    }
+    folder = course.root / "assignment"
+    return {m: (folder / f"{m}.py").read_text(encoding="utf-8") for m in course.modules}
 
 
 def complaints(course: Course, texts: Mapping[str, str], sources: Mapping[str, str]) -> list[str]:
@@ -88,17 +84,14 @@ def _boxes(first: str, pages: Mapping[str, str], problems: list[Problem]) -> lis
         sections = [m for m in HEADING.finditer(pages[page], 0, box.start()) if m[3]]
         section = f"{sections[-1][2]}.{sections[-1][3]}" if sections else "none"
         if section != problem.section:
-            found.append(
-                f"{page}: `{problem.id}` is in section {section}, "
-                f"problems.toml says {problem.section}"
-            )
+            named = f"{page}: `{problem.id}` is in section {section}"
+            found.append(f"{named}, problems.toml says {problem.section}")
         if int(box[2]) != problem.points:
-            found.append(
-                f"{page}: `{problem.id}` is worth {box[2]}, problems.toml says {problem.points}"
-            )
+            named = f"{page}: `{problem.id}` is worth {box[2]}"
+            found.append(f"{named}, problems.toml says {problem.points}")
         missing = [f"`{name}`" for name in problem.functions if f"`{name}`" not in box[3]]
-        named = (f"`{problem.path}`", _command(problem), "what_tests_try.md")
-        missing += [part for part in named if part not in box[3]]
+        others = (f"`{problem.path}`", _command(problem), "what_tests_try.md")
+        missing += [part for part in others if part not in box[3]]
         if missing:
             found.append(f"{page}: the box of `{problem.id}` does not name {', '.join(missing)}")
     return found

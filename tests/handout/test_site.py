@@ -218,13 +218,8 @@ def test_drawings_can_be_read(opened, page):
 
 
 def check_colours(page):
-    names = [
-        *(f"--s{n}" for n in range(1, 7)),
-        "--on-fill",
-        "--wrong",
-        "--color-background-primary",
-        "--color-foreground-primary",
-    ]
+    names = [*(f"--s{n}" for n in range(1, 7)), "--on-fill", "--wrong"]
+    names += ["--color-background-primary", "--color-foreground-primary"]
     colours = page.evaluate(
         """(names) => {
           const style = getComputedStyle(document.body);

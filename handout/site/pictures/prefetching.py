@@ -54,11 +54,8 @@ def timeline(*, prefetch: bool, batches: int = 4) -> list[Span]:
 
         streams.give, streams.synchronize = noted, waited
         running = ["copies"]
-        sent = (
-            gpu.Prefetcher(made(), "cuda")
-            if prefetch
-            else ((x.to("cuda"), y.to("cuda")) for x, y in made())
-        )
+        plainly = ((x.to("cuda"), y.to("cuda")) for x, y in made())
+        sent = gpu.Prefetcher(made(), "cuda") if prefetch else plainly
         for _ in sent:
             running.append("kernels")
             device.kernel(seconds=1.5e-3)

@@ -1,6 +1,6 @@
 """Chapters 0 to 3: a layer, windows on a storage, number formats, heads."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import torch
 from einops import rearrange
@@ -69,16 +69,9 @@ def strides() -> Drawing:
         _cell(picture, 10 + i * CELL, 26, i, f"s{i // 4 + 1}")
     for left, (name, window) in zip((10, 176, 342), windows, strict=True):
         picture.text(left, 92, name, style="heading")
-        picture.text(
-            left,
-            110,
-            f"stride ({', '.join(map(str, window.stride()))}), offset {window.storage_offset()}",
-        )
-        for position in (
-            torch.cartesian_prod(*(torch.arange(size) for size in window.shape))
-            .reshape(-1, window.dim())
-            .tolist()
-        ):
+        steps = ", ".join(map(str, window.stride()))
+        picture.text(left, 110, f"stride ({steps}), offset {window.storage_offset()}")
+        for position in product(*map(range, window.shape)):
             element = memory.element_offset(window, position)
             row, column = position if window.dim() == 2 else (position[0], 0)
             _cell(picture, left + column * CELL, 120 + row * CELL, element, f"s{element // 4 + 1}")

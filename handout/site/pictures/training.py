@@ -44,13 +44,8 @@ def gradients() -> Drawing:
             rows, columns = (sizes[size] * unit for size in shapes[name])
             style = styles[name.strip("dᵀ")]
             picture.box(left, middle - rows / 2, columns, rows, name, style)
-            picture.text(
-                left + columns / 2,
-                middle + rows / 2 + 14,
-                " × ".join(shapes[name]),
-                anchor="middle",
-                style="tick",
-            )
+            below = left + columns / 2, middle + rows / 2 + 14
+            picture.text(*below, " × ".join(shapes[name]), anchor="middle", style="tick")
             picture.text(left + 75 + 16, middle + 5, sign, anchor="middle")
             left += 108
     return picture
@@ -188,12 +183,8 @@ def life_of_a_batch() -> Drawing:
         ("pinned memory", f"{16 * tokens / 1e6:.2f} MB", "s4"),
         ("one of the GPUs", f"{16 * tokens / wren.DEVICES / 1e6:.2f} MB, its part", "s2"),
     ]
-    steps = (
-        "memmap: only the pages of the windows",
-        "cast to int64, y shifted by one",
-        "copied",
-        "copy queued",
-    )
+    steps = ["memmap: only the pages of the windows", "cast to int64, y shifted by one"]
+    steps += ["copied", "copy queued"]
     said = "; ".join(f"{place}: {size}" for place, size, _ in places)
     picture = Drawing(330, "The life of a batch", said)
     for row, (place, size, style) in enumerate(places):
@@ -209,16 +200,13 @@ def life_of_a_batch() -> Drawing:
 
 def rename() -> Drawing:
     """What a reader finds at each moment while a checkpoint is written in two ways."""
-    lanes: list[tuple[str, list[tuple[str, list[tuple[str, float, float]]]]]] = [
-        ("written in place", [("checkpoint", [("old", 0, 1), ("half", 1, 4), ("new", 4, 6)])]),
-        (
-            "temporary file, then rename",
-            [
-                ("checkpoint", [("old", 0, 4.5), ("new", 4.5, 6)]),
-                ("checkpoint.tmp", [("half", 1, 4), ("synced", 4, 4.5)]),
-            ],
-        ),
-    ]
+    half = ("half", 1.0, 4.0)
+    renamed = {"checkpoint": [("old", 0, 4.5), ("new", 4.5, 6)]}
+    renamed["checkpoint.tmp"] = [half, ("synced", 4, 4.5)]
+    lanes = {
+        "written in place": {"checkpoint": [("old", 0.0, 1.0), half, ("new", 4.0, 6.0)]},
+        "temporary file, then rename": renamed,
+    }
     styles = {"old": "s1", "half": "missing", "new": "s2", "synced": "s3"}
     said = (
         "If it is written in place, a crash while writing leaves half a file. If it is written to "
@@ -229,9 +217,9 @@ def rename() -> Drawing:
     )
     x = linear(0, 6, 112, WIDTH - 10)
     top = 20
-    for title, files in lanes:
+    for title, files in lanes.items():
         picture.text(10, top, title, style="heading")
-        for row, (name, spans) in enumerate(files):
+        for row, (name, spans) in enumerate(files.items()):
             y = top + 12 + row * 40
             picture.text(10, y + 20, name, style="tick")
             for state, start, stop in spans:
