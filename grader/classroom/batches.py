@@ -208,9 +208,7 @@ class _Queue:
         return counted[sources] < most
 
 
-def grade(
-    book: Gradebook, setup: int, executor: Executor, *, limit: int | None = None, show: Show
-) -> BatchProgress:
+def grade(book: Gradebook, setup: int, executor: Executor, show: Show) -> BatchProgress:
     """Grade all submissions without a result for this setup; store each result as it arrives.
 
     `show` is called several times a second.
@@ -218,7 +216,7 @@ def grade(
     Raises:
         GraderFault: No submission can be graded.
     """
-    queue = _Queue(book, setup, book.results.to_grade(setup)[:limit])
+    queue = _Queue(book, setup, book.results.to_grade(setup))
     with closing(executor.run(queue.take)) as events:
         for event in events:
             interrupts.stop_if_seen()

@@ -11,7 +11,6 @@ import msgspec
 from grader.base.errors import UsageError
 from grader.classroom import roster
 from grader.classroom.class_records import Standing, State, called
-from grader.classroom.intake.folder_items import FUTURE
 from grader.classroom.standings import Class
 from grader.course import late_policy
 from grader.course.late_policy import Policy
@@ -145,5 +144,3 @@ def notes(
             yield f"{who}: the usual deadline is later ({usual}), so this changes nothing"
         elif one.until < now:
             yield f"{who}: the new deadline has passed; only what was handed in before it gains"
-        elif one.until > now + FUTURE:
-            yield f"{who}: the new deadline is more than a year ahead: is its year right?"

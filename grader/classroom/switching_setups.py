@@ -25,7 +25,6 @@ from grader.report.result_difference import changed_tests
 
 # The options of a command that sets a field of the setup, and the fields that no option sets.
 CHOSEN = ("seed", "isolation", "problems")
-ALL = "--all-problems"  # an option of regrade: other commands take all problems without --only
 
 
 class Switch:
@@ -130,31 +129,21 @@ class Switch:
     def _another_setup(self, old: Setup) -> str:
         path = self.book.path
         commands = " and then ".join(f"`{command}`" for command in self._commands())
-        text = (
+        return (
             f"{path} was graded with another setup ({self._changed(old)}). To grade all "
             f"submissions with this one, run {commands}: the old results count until it ends, and "
             f"`{self.undo_command}` makes them count again; "
-            "without --apply, it only shows what would change."
+            "without --apply, it only shows what would change"
         )
-        fixed = msgspec.structs.replace(old, **{name: getattr(self.today, name) for name in CHOSEN})
-        if fixed == self.today:
-            words = shlex.split(self._options(old, self.today))
-            added = shlex.join(word for word in words if word != ALL)
-            how = ["leave out --only"] * (ALL in words) + [f"add {added}"] * bool(added)
-            text += f" To keep the setup, {' and '.join(how)}"
-        return text.removesuffix(".")
 
     def _another_run(self, other: Setup) -> str:
         wanted = self._like_today(other)
-        text = (
+        return (
             f"{self.book.path} has a run on the other device of another setup "
             f"({self._changed(other)}), and both have to be of one suite and seed: first run "
             f"`{self._command(wanted, other, apply=True)}`, then this command again; the old "
             "results count until both have ended"
         )
-        if setups.belong_together(msgspec.structs.replace(self.today, seed=other.seed), other):
-            text += f". Or add --seed {other.seed} to this command"
-        return text
 
     def _changed(self, old: Setup) -> str:
         like = msgspec.structs.replace(old, device=self.today.device)
@@ -195,7 +184,7 @@ class Switch:
         if wanted.problems != old.problems:
             every = [problem.id for problem in self._course.problems]
             only = [word for name in wanted.problems for word in ("--only", name)]
-            words += [ALL] if wanted.problems == every else only
+            words += ["--all-problems"] if wanted.problems == every else only
         return shlex.join(words)
 
 

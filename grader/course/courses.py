@@ -42,7 +42,6 @@ class Limits(msgspec.Struct, frozen=True):
     device_memory_bytes: int
     processes: int
     file_bytes: int
-    output_bytes: int
     submission_seconds: float
 
 
@@ -95,7 +94,7 @@ class Course(msgspec.Struct, frozen=True):
     # Folders beside assignment/ that students get, such as a program that uses their modules. No
     # grade depends on them.
     folders: tuple[str, ...] = ()
-    preload: list[str] = []  # the modules to import before the first test, besides torch
+    preload: tuple[str, ...] = ()  # the modules to import before the first test, besides torch
     # The most points that a known mistake may cost if it passes all public tests; None if the
     # course sets no limit.
     green_may_lose: float | None = None
@@ -269,12 +268,8 @@ class Course(msgspec.Struct, frozen=True):
         They are the handout's folder, problems.toml, and the sources that compute its pictures and
         figures.
         """
-        made = {self.handout / "build", *self.handout.rglob("__pycache__")}
-        files = [
-            path
-            for path in self.handout.rglob("*")
-            if path.is_file() and not made & set(path.parents)
-        ]
+        built = self.handout / "build"
+        files = [path for path in files_below(self.handout) if built not in path.parents]
         files += [self.list_of_problems]
         # The stubs are checked against the handout's text, and the reference imports some of them.
         files += self.assignment.glob("*.py")
@@ -428,7 +423,7 @@ def load(root: Path | None = None) -> Course:
             tools=tuple(listed.get("tools", ())),
             files=tuple(listed.get("files", ())),
             folders=tuple(listed.get("folders", ())),
-            preload=listed.get("preload", []),
+            preload=tuple(listed.get("preload", ())),
             green_may_lose=listed.get("green_may_lose"),
             bundle_url=listed.get("bundle_url", ""),
         )
@@ -452,7 +447,7 @@ def check_packages(course: Course) -> None:
                 continue
             found = f"{package.name} {version} is installed in {sys.prefix}"
         path = course.list_of_problems
-        line = problems_toml.line_of(text_of(path), "packages")
+        line = problems_toml.line_of(text_of(path), None, "packages")
         raise CourseFault(
             f"{path}:{line}: packages: expected {package}; {found}: "
             f'run `{sys.executable} -m pip install "{package}"`'

@@ -80,13 +80,11 @@ def derived(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[s
     classes = {
         node.name for node in ast.parse(reference).body if isinstance(node, ast.ClassDef)
     } & set(names)
-    junk = [(which, "rewrites.junk(") for which in rewrites.names_of_junk()]
-    junk += [(which, "rewrites_tensors.junk(rewrites, ") for which in _names_of_tensors()]
-    for which, call in junk:
-        how = f"{call}globals(), {names}, {which!r})"
-        yield "junk", which, _with_rewrites(problem, reference, how)
+    for table, which in _names_of_junk():
+        how = f"rewrites.junk(globals(), {names}, {table}[{which!r}]"
+        yield "junk", which, _with_rewrites(problem, reference, f"{how})")
         if classes:
-            how = f"{how[:-1]}, hollow=False)"
+            how = f"{how}, hollow=False)"
             yield "junk", f"{which} for an instance", _with_rewrites(problem, reference, how)
     yield "words", "other words", {problem.path: _rewritten(reference, _OtherWords())}
     yield "unchecked", "no checks", {problem.path: _rewritten(reference, _NoChecks())}
@@ -111,13 +109,15 @@ def _with_rewrites(problem: Problem, module: str, call: str) -> dict[str, bytes]
     return {problem.path: source.encode(), **files}
 
 
-def _names_of_tensors() -> list[str]:
-    """The names of junk of torch's types, if this process has imported torch."""
-    if "torch" not in sys.modules:
-        return []
-    from grader.proof import rewrites_tensors
+def _names_of_junk() -> Iterator[tuple[str, str]]:
+    """The table and the name of all junk, for the libraries that this process has imported."""
+    yield from (("rewrites.JUNK", which) for which in rewrites.JUNK)
+    if "numpy" in sys.modules:
+        yield from (("rewrites.OF_NUMPY", which) for which in rewrites.OF_NUMPY)
+    if "torch" in sys.modules:
+        from grader.proof import rewrites_tensors
 
-    return [*rewrites_tensors.CONSTANTS, *rewrites_tensors.ECHOES]
+        yield from (("rewrites_tensors.JUNK", which) for which in rewrites_tensors.JUNK)
 
 
 def _other_arithmetic(

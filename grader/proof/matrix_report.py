@@ -1,7 +1,6 @@
-"""The matrix of `grader validate`, for readers and for programs."""
+"""The matrix of `grader validate`, for readers."""
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from rich.table import Table
 from rich.text import Text
@@ -144,21 +143,6 @@ def _of_tests(matrix: Matrix) -> Iterator[str]:
             yield f"{counted(needless, *PROVE)} nothing that others do not"
 
 
-def as_json(matrix: Matrix) -> str:
-    """The whole matrix as JSON, for programs."""
-    tree = {
-        "schema": 3,
-        "rows": [row.__dict__ for row in matrix.rows],
-        "tests": {
-            p: {t: h.__dict__ for t, h in tests.items()} for p, tests in matrix.tests.items()
-        },
-        "needless": {problem: matrix.needless(problem) for problem in matrix.tests},
-        "owed": matrix.owed,
-        "complaints": matrix.complaints(),
-    }
-    return json.dumps(tree, indent=1) + "\n"
-
-
 def as_markdown(matrix: Matrix) -> str:
     """The whole matrix as Markdown, for readers.
 
@@ -185,6 +169,3 @@ def as_markdown(matrix: Matrix) -> str:
     if complaints := matrix.complaints():
         parts.append("## Complaints\n\n" + "\n".join(f"- {complaint}" for complaint in complaints))
     return "\n\n".join(parts) + "\n"
-
-
-FORMATS: dict[str, Callable[[Matrix], str]] = {".json": as_json, ".md": as_markdown}

@@ -351,7 +351,7 @@ def _trials_of_fields(
 ) -> Iterator[Trial]:
     """Yield a trial of each field that a probe returns, in which the field has other values."""
     here = [course.hidden_tests(problem)["cpu"]] if device == "cpu" else []
-    for probe, keys, changes in (f for file in here for f in changed_fields.of(course.tests, file)):
+    for probe, keys, changes in (f for file in here for f in changed_fields.of(course, file)):
         sessions = tuple(changed_fields.ChangedField(probe, keys, change) for change in changes)
         one = Trial(problem, "field", sessions[0].name, reference, device, in_process=True)
         yield replace(one, sessions=sessions, until_one_fails=not sessions[0].is_whole)

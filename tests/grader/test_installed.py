@@ -34,23 +34,12 @@ def imports():
     return found
 
 def files(words):
-    """Every path with one of these words, and every readable Python file with a solution's mark."""
+    """Every path with one of these words."""
     found = []
     for folder, _, names in os.walk("/"):
-        if folder.startswith(("/proc", "/site/torch", "/site/sympy")):
-            continue
-        for name in names:
-            path = os.path.join(folder, name)
-            if any(word in path for word in words):
-                found.append(path)
-            elif name.endswith(".py"):
-                try:
-                    with open(path, errors="replace") as f:
-                        if "BEGIN " + "SOLUTION" in f.read():
-                            found.append(path)
-                except OSError:
-                    pass
-    return sorted(found)
+        if not folder.startswith(("/proc", "/site/torch", "/site/sympy")):
+            found += [f"{folder}/{name}" for name in names]
+    return sorted(path for path in found if any(word in path for word in words))
 
 def readable(paths):
     found = []

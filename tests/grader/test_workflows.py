@@ -5,7 +5,6 @@ free of expressions, and runs of one kind in a group. The rules here are about o
 """
 
 import functools
-import json
 import os
 import re
 import shlex
@@ -18,7 +17,6 @@ import yaml
 
 from grader.course import courses
 from grader.sandbox.levels import bubblewrap
-from grader.submission import submissions
 from tests.grader.processes import ran
 from tests.grader.warm_python import python
 
@@ -204,23 +202,6 @@ def test_every_command_of_a_workflow_exists(path):
     assert [line for line in re.findall("sudo sysctl.*", script) if line not in advised] == []
 
 
-@pytest.mark.parametrize(
-    ("script", "said"),
-    [
-        ("make chekc", "No rule to make target 'chekc'"),
-        ("sudo -E make test PYTHN=python", "no variable PYTHN"),
-        (".venv/bin/grader valdate --matrix a.md", "there is no command valdate; did you mean"),
-        (".venv/bin/grader validate --matrx a.md", "no --matrx"),
-        (".venv/bin/python scripts/none.py a", "No such file"),
-        (".venv/bin/python scripts/full_marks.py --all a", "no --all"),
-        ("timeout 10m python -m assignment chck || test $? = 1", "invalid choice: 'chck'"),
-        ("python -m assignment check --mardown a | tee b", "no --mardown"),
-    ],
-)
-def test_a_command_that_does_not_exist_is_noticed(script, said):
-    assert said in "\n".join(wrong_in(script))
-
-
 @pytest.mark.parametrize("name", ["`exit 9`", "$(shell touch ran)", '"; touch ran; "', "$(exit 9)"])
 def test_make_runs_nothing_that_is_in_the_name_of_a_submission(name, tmp_path):
     """Neither make nor the shell changes a name, which students choose: the grader sees it all."""
@@ -239,45 +220,3 @@ def test_a_summary_of_the_class_is_text():
     text = GRADE.read_text(encoding="utf-8")
     (line,) = [line for line in text.splitlines() if "GITHUB_STEP_SUMMARY" in line]
     assert "| sed 's/^/    /' >>" in line
-
-
-# --- the scripts
-
-
-def run_script(name, *arguments):
-    command = [python(), f"scripts/{name}.py", *map(str, arguments)]
-    return ran(command, cwd=ROOT)
-
-
-def test_the_reference_is_packed_as_a_submission(tmp_path):
-    assert run_script("reference_submission", tmp_path / "new/reference.zip").returncode == 0
-    read = submissions.read(tmp_path / "new/reference.zip")
-    assert read.sources == courses.sources_in(ROOT / "grader/solutions/reference")
-    assert {f"assignment/{module}.py" for module in COURSE.modules} <= set(read.sources)
-    assert read.ignored == []
-
-
-def result(path, **changed):
-    """A result with full marks, except for the problems with a given score."""
-    points = {problem.id: float(problem.points) for problem in COURSE.problems} | changed
-    scores = {name: score for name, score in points.items() if score is not None}
-    problems = [{"id": n, "score": score, "status": "passed"} for n, score in scores.items()]
-    of_both = {"score": sum(scores.values()), "grader": {"device": "cpu+cuda"}}
-    path.write_text(json.dumps(of_both | {"problems": problems}))
-    return path
-
-
-def test_full_marks_are_all_the_points_of_the_course(tmp_path):
-    total = sum(problem.points for problem in COURSE.problems)
-    done = run_script("full_marks", result(tmp_path / "full.json"))
-    assert (done.returncode, done.stdout) == (0, f"# {total} of {total} points, on cpu+cuda\n\n")
-
-
-@pytest.mark.parametrize(
-    ("score", "row"),
-    [(3.5, "| linear | 3.5 of 4 | passed |"), (None, "| linear | None of 4 | None |")],
-)
-def test_less_than_full_marks_is_told_with_the_problem(tmp_path, score, row):
-    done = run_script("full_marks", result(tmp_path / "less.json", linear=score))
-    assert done.returncode == 1
-    assert row in done.stdout.splitlines()

@@ -6,8 +6,8 @@ give the value of each id, computed from the reference where it has a function f
 sentence is therefore written once, and a figure twice: in the text and in the code that gives it.
 
 Every digit has to be part of a figure, of a block of code that runs, of a name, or of a number that
-its position determines (headings, steps of a list, links to chapters, a problem's points). Any
-other digit is a complaint with its line. Only the numbers 0 and 1 need no mark.
+its position determines (headings, steps of a list, links to chapters). Any other digit is a
+complaint with its line. Only the numbers 0 and 1 need no mark.
 
     class Chapter(Figures):
         def run(self) -> None:
@@ -39,7 +39,7 @@ import torch
 
 from grader.base.markdown_figures import MARK, without_marks
 from grader.course import courses
-from handout.site import agreement, wren
+from handout.site import wren
 
 HANDOUT = Path(__file__).parents[2] / "handout"
 COURSE = courses.load()
@@ -76,9 +76,6 @@ NAMES = re.compile(
 # Numbers that their position determines: headings of chapters (checked by handout.site.agreement)
 # and the steps of a list.
 BY_ORDER = re.compile(r"^(#+ \d+(\.\d+)?|\d+\.)(?= )", re.MULTILINE)
-PROBLEM = re.compile(
-    r"^:::\{admonition\} Problem .*?^:::$", re.MULTILINE | re.DOTALL
-)  # checked by handout.site.agreement
 # A block may be indented, as in the answer to an exercise.
 CODE = re.compile(
     r"^(?P<indent> *)```python\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
@@ -261,8 +258,7 @@ class Figures:
 
     def complaints(self, markdown: str) -> Iterator[str]:
         """What on this page differs from the computed values. Code is not run (see `run_code`)."""
-        for part in (PROBLEM, CODE):
-            markdown = part.sub(lambda m: _blank(m[0]), markdown)
+        markdown = CODE.sub(lambda m: _blank(m[0]), markdown)
         yield from _steps_out_of_order(self.page, markdown)
         yield from _rows_of_other_lengths(self.page, markdown)
         yield from self._wrong_figures(markdown)
@@ -272,9 +268,7 @@ class Figures:
         )
         text = MARK.sub(lambda m: _blank(m[0]), text)
         wrong, text = _links(self.page, text, without_marks(markdown))
-        for match in re.finditer(
-            rf"[\w.,]*[{DIGITS}][\w.,]*|\]\{{#\w*", _without_names(_without_problems(text))
-        ):
+        for match in re.finditer(rf"[\w.,]*[{DIGITS}][\w.,]*|\]\{{#\w*", _without_names(text)):
             if match[0].strip(".,") in NEED_NO_MARK:
                 continue
             around = flat(markdown[max(0, match.start() - 50) : match.end() + 30])
@@ -345,17 +339,6 @@ def _links(page: str, text: str, read: str) -> tuple[list[str], str]:
 
     text = re.sub(r"\[((?:[Cc]hapter )?\d[^\]]*)\]\((\w+)\.md\)", known, text)
     return found, re.sub(r"\b\d\d_\w+", lambda m: _blank(m[0]) if m[0] in HEADINGS else m[0], text)
-
-
-def _without_problems(text: str) -> str:
-    """The text without the problems' sections and points as the start page lists them.
-
-    handout.site.agreement checks these.
-    """
-    for problem in COURSE.problems:
-        row = agreement.listed(problem)
-        text = text.replace(row, _blank(row))
-    return text
 
 
 def _steps_out_of_order(page: str, markdown: str) -> list[str]:

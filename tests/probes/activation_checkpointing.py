@@ -120,8 +120,6 @@ class Gradients(TypedDict):
 
 
 class GradientsAndCalls(Gradients):
-    """The same, and the number of calls of the function."""
-
     calls: int
 
 
@@ -243,8 +241,6 @@ def dropped(student: Any, *, x: Tensor, another: bool) -> Dropped:
 
 
 class WithoutGradients(TypedDict):
-    """The result of `without_gradients`."""
-
     output: Any
     requires_grad: bool
     calls: int
@@ -289,8 +285,6 @@ def autocast_dtypes(
 
 
 class Kept(TypedDict):
-    """The result of `bytes_kept`."""
-
     output: Any
     requires_grad: bool
     bytes: int

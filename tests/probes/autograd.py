@@ -193,8 +193,6 @@ def matmul_after_a_change(student: Any, *, a: Tensor, b: Tensor) -> list[bool]:
 
 
 class Differences(TypedDict):
-    """The result of `numerical_gradient`."""
-
     result: Any
     inputs: list[Tensor]
     grad_mode_is_the_same: bool

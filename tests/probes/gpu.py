@@ -422,12 +422,7 @@ class _Source:
 
 
 def _consumed(
-    prefetcher: Any,
-    gpu: Any,
-    source: _Source,
-    to: str,
-    iters: int,
-    move: Callable[[], None],
+    prefetcher: Any, gpu: Any, source: _Source, to: str, iters: int, move: Callable[[], None]
 ) -> Prefetched:
     out: Prefetched = {
         "seen": [], "devices": [], "drawn": [], "copies": [],

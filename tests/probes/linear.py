@@ -35,8 +35,6 @@ class Ran(TypedDict):
 
 
 class Counts(TypedDict):
-    """The result of `counts`."""
-
     all: Any
     trainable: Any
 

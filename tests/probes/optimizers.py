@@ -14,16 +14,12 @@ from torch import Tensor, nn
 
 
 class Leavings(TypedDict):
-    """The result of `leavings`."""
-
     parameters: list[Tensor]
     views: list[Tensor]
     gradients: list[Tensor | None]
 
 
 class Call(TypedDict):
-    """The result of `with_closure`."""
-
     seen: list[list[Tensor]]
     grad_enabled: list[bool]
     loss: Tensor
@@ -32,8 +28,6 @@ class Call(TypedDict):
 
 
 class Clipped(TypedDict):
-    """The result of `clipped`."""
-
     returned: Any
     gradients: list[Tensor | None]
     views: list[Tensor | None]

@@ -111,10 +111,7 @@ def test_batches_that_are_overwritten(student, device, pinned, depth):
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
 def test_the_end_and_errors_come_after_the_batches(student, device):
     """After two batches the iterator ends or raises an error. Both batches are returned first."""
-    ends = {
-        "": lambda: iter(batches(2)),
-        "ValueError": lambda: fails_after(batches(2)),
-    }
+    ends = {"": lambda: iter(batches(2)), "ValueError": lambda: fails_after(batches(2))}
     for error, source in ends.items():
         with gpu_stand_in.gpu():
             prefetcher = student.gpu.Prefetcher(source(), device)

@@ -18,7 +18,7 @@
     student: (n) => [[n], [data.members[n].name, data.members[n].tries].filter(Boolean).join(": ")],
     stall: (n) => [numbers((m) => m.stalls.includes(n)), `stall at ${data.problems[n]}`],
     mistake: (n) => [data.mistakes[n].students, data.mistakes[n].name],
-    test: (n) => [numbers((m) => m.failed.includes(n)), `failed ${data.tests[n].name}`],
+    test: (n) => [numbers((m) => m.failed.includes(n)), `failed ${data.tests[n]}`],
     problem: (n) => [numbers((m) => m.shares[n] !== null), `began ${data.problems[n]}`],
     section: (n) => [numbers((m) => m.section === n), `section ${data.sections[n] || "without name"}`],
     bin: (n) => [
@@ -216,44 +216,7 @@
     put("arrivals", lead(plot, "g[aria-label=dot] circle", (i) => `student-${dots[i].n}`));
   }
 
-  function scatter() {
-    const tests = data.tests.map((test, n) => ({ ...test, n })).filter((t) => t.r !== null);
-    if (!tests.length) return;
-    const bad = (t) => (t.remark ? "suspicious" : "good");
-    const plot = Plot.plot({
-      width: wide("scatter"),
-      height: 260,
-      ariaLabel: "Difficulty and discrimination of each test",
-      x: { label: "share that passes", domain: [0, 1], tickFormat: "%" },
-      y: { label: "discrimination", grid: true, domain: [Math.min(-0.2, d3.min(tests, (t) => t.r)), 1] },
-      color: { legend: true, domain: ["good", "suspicious"], range: [colour("--link"), colour("--warn")] },
-      marks: [
-        Plot.ruleY([0]),
-        Plot.dot(tests, {
-          x: "p", y: "r", r: 4, fill: bad, fillOpacity: 0.7,
-          title: (t) => `${data.problems[t.problem]}: ${t.name}${t.remark ? `\n${t.remark}` : ""}`,
-        }),
-      ],
-    });
-    put("scatter", lead(plot, "g[aria-label=dot] circle", (i) => `test-${tests[i].n}`));
-  }
-
-  function boxes() {
-    const graded = data.members.filter((m) => m.points !== null);
-    if (data.sections.length < 2 || !graded.length) return;
-    put("boxes", Plot.plot({
-      width: wide("boxes"),
-      height: 60 + 34 * data.sections.length,
-      marginLeft: 90,
-      ariaLabel: "Points of each section",
-      x: { label: "points", grid: true, domain: [0, data.max] },
-      y: { label: null },
-      marks: [Plot.boxX(graded, { x: "points", y: (m) => data.sections[m.section] || "none",
-                                  fill: colour("--line"), stroke: "currentColor" })],
-    }));
-  }
-
-  const draw = () => [histogram, arrivals, heatmap, scatter, boxes].forEach((one) => one());
+  const draw = () => [histogram, arrivals, heatmap].forEach((one) => one());
   draw();
   dark.addEventListener("change", draw);
   let drawn = innerWidth;

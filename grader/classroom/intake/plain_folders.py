@@ -48,7 +48,7 @@ def plain(items: list[FolderItem]) -> Found:
     notes: list[str] = []
     graded = [item for item in items if item.kind in ("archive", "folder", "module")]
     for item in graded:
-        notes += _check_that_it_is_a_student(item, alone=len(items) == 1)
+        _check_that_it_is_a_student(item, alone=len(items) == 1)
         whole = _one_of_a_student(item)
         attempts, unread = _attempts(item, whole)
         handed_in += attempts or [whole]
@@ -84,22 +84,16 @@ def _unreadable(item: FolderItem) -> HandedIn:
     )
 
 
-def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> list[str]:
-    """Refuse a folder that cannot be one student's; return notes on Gradescope's files in it."""
+def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> None:
+    """Refuse a folder that cannot be one student's, who may have written Gradescope's file."""
     if item.kind != "folder":
-        return []
+        return
     if alone and has_file(item.path, EXPORT) and _has_submissions(item.path):
         raise UsageError(f"{shown(item.path)} is a Gradescope export; pass that folder instead")
     if item.path.name == "assignment":
         raise UsageError(
             f"{shown(item.path.parent)} is a single submission; pass the folder of the whole class"
         )
-    if not has_file(item.path, EXPORT):
-        return []
-    return [
-        f"{item.name}/{EXPORT} is ignored: it is in one student's folder, and the student may have "
-        "written it."
-    ]
 
 
 def _has_submissions(folder: Path) -> bool:

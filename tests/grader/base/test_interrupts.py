@@ -189,15 +189,6 @@ if __name__ == "__main__":
     assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
 
 
-@pytest.mark.parametrize("command", ["merge", "release"])
-def test_other_commands_that_are_interrupted_write_nothing(command, interrupted, tmp_path):
-    cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
-    words = {"merge": ("merge", cpu, cuda, "--json"), "release": ("release", "student")}
-    got = interrupted(*words[command], tmp_path / "out")
-    assert got == (130, "", INTERRUPTED, [])
-    assert not (tmp_path / "out").exists()
-
-
 def test_what_was_written_before_an_interrupt_is_said(root, tmp_path):
     """While the report waits for a reader, the file is already complete; the line names it."""
     read_end, write_end = os.pipe()

@@ -30,7 +30,7 @@ class FakeCanvas:
         self.assignment |= {"points_possible": 7.0, "published": True}
         self.deducts = False
         self.log, self.faults, self.waiting = [], deque(), []
-        self.page, self.poison, self.quota, self.carries_out = 3, {}, 600.0, True
+        self.page, self.poison, self.carries_out = 3, {}, True
         self.lock = threading.Lock()
         self.url = ""
 
@@ -166,9 +166,6 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body) + 50 * (fault == "cut")))
-        quota = "0.0" if fault == "throttle" else str(canvas.quota)
-        self.send_header("x-rate-limit-remaining", quota)
-        self.send_header("X-Request-Cost", "0.25")
         if link:
             self.send_header("link", link)
         if sign_in:

@@ -10,7 +10,7 @@ import pytest
 
 from grader.base.errors import UsageError
 from grader.classroom.class_records import Student
-from grader.classroom.intake import folder_items, recognise
+from grader.classroom.intake import recognise
 from grader.classroom.intake.folder_items import READABLE
 from grader.classroom.roster import assign
 from grader.submission import submissions
@@ -98,13 +98,6 @@ def test_an_export_gives_students_times_and_numbers(tmp_path):
     assert timedelta(hours=-7) == zoe.submitted_at.utcoffset()
 
 
-def test_a_leap_second_is_the_first_second_of_the_next_minute(tmp_path):
-    """Python's times have none."""
-    export(tmp_path, YAML.replace("2024-10-09 21:01:31 -07:00", "2016-12-31 23:59:60.25 Z"))
-    times = {item.key: item.submitted_at for item in recognise(tmp_path).handed_in}
-    assert times["0456"] == datetime(2017, 1, 1, 0, 0, 0, 250_000, UTC)
-
-
 def test_an_export_notes_folders_and_metadata_without_each_other(tmp_path):
     export(tmp_path, YAML, "submission_101/", "submission_9/", "ada.zip", "readme.txt")
     found = recognise(tmp_path)
@@ -162,7 +155,7 @@ def test_an_alias_stands_for_its_value_and_only_quotes_make_null_a_name(tmp_path
     assert (found.key, found.student_name, found.email, found.number) == ("7", "null", "", 3)
 
 
-def test_metadata_has_a_largest_size_and_number_of_students(tmp_path, monkeypatch):
+def test_metadata_is_text_with_a_largest_number_of_students(tmp_path):
     many = ", ".join(["{sid: '7'}"] * 1001)
     export(tmp_path, f"submission_1: {{submitters: [{many}]}}", "submission_1/")
     assert "more than 1000 students" in refusal(tmp_path)
@@ -170,9 +163,6 @@ def test_metadata_has_a_largest_size_and_number_of_students(tmp_path, monkeypatc
     assert ["7"] == keys(tmp_path)
     (tmp_path / "submission_metadata.yml").write_bytes(b"a: 1\nb: \xff\n")
     assert "submission_metadata.yml:2 is not UTF-8 text" in refusal(tmp_path)
-    monkeypatch.setattr(folder_items, "MAX_METADATA_BYTES", 2**20)
-    export(tmp_path, " " * (2**20 + 1), "submission_1/")
-    assert "is larger than 1 MiB" in refusal(tmp_path)
 
 
 def test_an_export_in_a_folder_of_its_own_has_to_be_named(tmp_path):
@@ -192,8 +182,6 @@ def test_an_export_in_a_folder_of_its_own_has_to_be_named(tmp_path):
 def test_a_student_cannot_stop_the_class_with_a_file_like_an_exports(tmp_path, names):
     found = recognise(put(tmp_path, *names))
     assert "mallory" in [item.key for item in found.handed_in]
-    said = "is ignored: it is in one student's folder, and the student may have written it."
-    assert f"mallory/submission_metadata.yml {said}" in found.notes
 
 
 # --- Canvas ---------------------------------------------------------------------------------------
@@ -614,14 +602,7 @@ def test_a_folder_with_nothing_to_grade_says_what_was_expected(tmp_path, names):
 
 def test_what_is_no_class_is_refused(tmp_path):
     assert "does not exist" in refusal(tmp_path / "nowhere")
+    assert "cannot be read: File name too long" in refusal(tmp_path / ("x" * 300))
     put(tmp_path, "assignment/linear.py", "other/ada.zip")
     assert "is a file; name the folder" in refusal(tmp_path / "other" / "ada.zip")
     assert "is a single submission; pass the folder of the whole class" in refusal(tmp_path)
-
-
-def test_a_folder_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
-    def denied(path: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(os, "scandir", denied)
-    assert "cannot be read: Permission denied" in refusal(tmp_path)

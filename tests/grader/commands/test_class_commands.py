@@ -40,9 +40,8 @@ def test_sections_without_a_deadline_and_deadlines_without_a_section_are_said(be
     """Either one usually means that a name was mistyped."""
     with gradebook.writing(begun) as book:
         book.students.enrol([Student(id="zoe", section="A"), Student(id="bob", section="B")])
-        book.remember(Policy(deadlines={"a": DUE, "B": DUE.replace(year=2126)}))
+        book.remember(Policy(deadlines={"a": DUE, "B": DUE}))
     said = typed("status", begun)[1]
-    assert "the deadline B is on 2126-10-02, more than a year ahead: is its year right?" in said
     assert "no deadline for section A: nobody in it is late" in said
     assert "there is a deadline for section a, which has no students" in said
     assert "section B" not in said

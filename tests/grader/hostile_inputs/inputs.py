@@ -373,7 +373,7 @@ def folder_of(path):
 READ = {
     "export": (folder_of, "submission_metadata.yml", 64, "exceeded maximum nesting depth", "a: "),
     "roster": (roster.read, "a.csv", 16, "", ""),
-    "classroom": (classroom50_scores.read, "a.json", 16, "is not JSON", ""),
+    "classroom": (classroom50_scores.read, "a.json", 16, "is not a scores.json", ""),
     "result": (json_report.read, "a.json", 32, "is not JSON", ""),
     "policy": (policy, "policy.toml", 1, "is not TOML", "a = "),
     "metadata": (attempt, "submission_metadata.json", 128, "1", '{"x":'),

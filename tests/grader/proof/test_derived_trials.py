@@ -69,19 +69,13 @@ def rewritten(transformer):
     return module(derived_trials._rewritten(SOURCE, transformer).decode())
 
 
-def junk(namespace, names, which, **options):
-    """Make the named definitions return this junk, whichever module has it."""
-    if which in rewrites.names_of_junk():
-        rewrites.junk(namespace, names, which, **options)
-    else:
-        rewrites_tensors.junk(rewrites, namespace, names, which, **options)
+JUNK = rewrites.JUNK | rewrites.OF_NUMPY | rewrites_tensors.JUNK
 
 
-@pytest.mark.parametrize("which", [*rewrites.names_of_junk(), *derived_trials._names_of_tensors()])
+@pytest.mark.parametrize("which", JUNK)
 def test_junk_answers_with_one_thing(which):
     namespace = module()
-    names = ["area", "Gain", "Descent"]
-    junk(namespace, names, which)
+    rewrites.junk(namespace, ["area", "Gain", "Descent"], JUNK[which])
     argument = torch.ones(2)
     answers = [namespace["area"](argument), namespace["Gain"](3).forward(argument)]
     assert type(answers[0]) is type(answers[1])
@@ -91,16 +85,15 @@ def test_junk_answers_with_one_thing(which):
     optimizer.step()
     assert [2.0] == [group["lr"] for group in optimizer.param_groups]
     assert torch.equal(torch.ones(2), optimizer.param_groups[0]["params"][0])
-    junk(namespace, ["Gain"], which, hollow=False)
+    rewrites.junk(namespace, ["Gain"], JUNK[which], hollow=False)
     assert not isinstance(namespace["Gain"](3), torch.nn.Module) or which == "a layer"
 
 
 def test_junk_is_of_every_kind():
-    constants = {**rewrites.CONSTANTS, **rewrites.OF_NUMPY, **rewrites_tensors.CONSTANTS}
-    made = {name: make() for name, make in constants.items()}
+    made = [make((), {}) for make in JUNK.values()]
     kinds = {type(None), int, float, bool, complex, str, bytes, list, tuple, dict, set}
-    assert kinds | {torch.dtype, np.ndarray, torch.Tensor} <= set(map(type, made.values()))
-    tensors = [value for value in made.values() if isinstance(value, torch.Tensor)]
+    assert kinds | {torch.dtype, np.ndarray, torch.Tensor} <= set(map(type, made))
+    tensors = [value for value in made if isinstance(value, torch.Tensor)]
     assert {t.layout for t in tensors} == {torch.strided, torch.sparse_coo}
     assert {t.device.type for t in tensors} == {"cpu", "meta"}
     assert any(t.requires_grad for t in tensors)

@@ -156,5 +156,5 @@ class Chapter(Figures):
     def exercises(self) -> None:
         self.gives(ex_bytes=256, ex_loss=8.3, ex_guess=math.log(256))
         steps, warmup, at = 100, 10, 50
-        self.gives(ex_steps=steps, ex_warmup=warmup, ex_resumed=at, ex_jump=20000, ex_recovery=300)
+        self.gives(ex_steps=steps, ex_warmup=warmup, ex_resumed=at)
         self.gives(ex_rate=op.lr_cosine_schedule(at, 1.0, 0.0, warmup, steps))
