@@ -143,8 +143,7 @@ class Chapter(Figures):
         for key, formula, value in rows:
             each = " each" if key == "attention_scores" else ""
             for c, b, t in configs:
-                tokens_or_pairs = b * t**2 if key == "attention_scores" else b * t
-                expected = value(c, c.num_layers, c.d_model, tokens_or_pairs)
+                expected = value(c, c.num_layers, c.d_model, b * t ** (2 if each else 1))
                 assert fc.transformer_forward_flops(c, b, t)[key] == expected, key
             flops, share = n(f"{parts[key] / 1e9:.1f}e9"), n(parts[key] / total * 100, ".1f")
             self.gives(part=f"{n(formula)}{each} | {flops}{each}, {share} %{each}")
