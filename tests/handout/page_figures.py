@@ -55,10 +55,7 @@ SECTIONS = {
 }
 CHAPTERS = [*HEADINGS]
 # The pages in the order of the side bar.
-IN_ORDER = [
-    *("shapes", *CHAPTERS, "flight", "what_tests_try", "grading"),
-    *("napkin", "formula_sheet", "calculators", "bibliography"),
-]
+IN_ORDER = re.findall(r"^(\w+)$", (HANDOUT / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
 DIGITS = "0123456789⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉½¼¾⅓⅔"
 NEED_NO_MARK = ("0", "1")  # with marks, `stride[d + 1]` could not be read in the source
 OPEN, CLOSE = "\ue000", "\ue001"  # mark the computed parts of a value
