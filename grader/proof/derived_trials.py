@@ -195,10 +195,9 @@ class _Products(ast.NodeTransformer):
         self.generic_visit(node)
         if not isinstance(node.op, (ast.Mult, ast.Div)):
             return node
-        word = "times" if isinstance(node.op, ast.Mult) else "over"
-        module = ast.Name("rewrites", ast.Load())
-        function = ast.Attribute(module, f"{word}_by_{self._how}", ast.Load())
-        return ast.Call(function, [node.left, node.right], [])
+        sign = ast.Constant(1 if isinstance(node.op, ast.Mult) else -1)
+        function = ast.parse(f"rewrites.by_{self._how}", mode="eval").body
+        return ast.Call(function, [node.left, node.right, sign], [])
 
 
 def _functions_in(reference: str, names: list[str]) -> list[ast.FunctionDef]:

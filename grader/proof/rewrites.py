@@ -205,32 +205,18 @@ def _deep(change: Callable[[Any], Any], value: Any) -> Any:
     return change(value)
 
 
-def times_by_logarithms(a: Any, b: Any) -> Any:
-    """a · b as exp(log a + log b), where both are positive numbers."""
+def by_logarithms(a: Any, b: Any, sign: int) -> Any:
+    """a · b, or a / b for the sign -1: as exp(log a ± log b), where both are positive numbers."""
     if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a > 0 and b > 0:
-        return math.exp(math.log(a) + math.log(b))
-    return a * b
+        return math.exp(math.log(a) + sign * math.log(b))
+    return a * b if sign > 0 else a / b
 
 
-def over_by_logarithms(a: Any, b: Any) -> Any:
-    """a / b as exp(log a - log b), where both are positive numbers."""
-    if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a > 0 and b > 0:
-        return math.exp(math.log(a) - math.log(b))
-    return a / b
-
-
-def times_by_fractions(a: Any, b: Any) -> Any:
-    """a · b exactly, as a fraction."""
-    return Fraction(a) * Fraction(b) if _are_finite(a, b) else a * b
-
-
-def over_by_fractions(a: Any, b: Any) -> Any:
-    """a / b exactly, as a fraction."""
-    return Fraction(a) / Fraction(b) if _are_finite(a, b) else a / b
-
-
-def _are_finite(*numbers: Any) -> bool:
-    return all(isinstance(n, (int, float, Fraction)) and math.isfinite(n) for n in numbers)
+def by_fractions(a: Any, b: Any, sign: int) -> Any:
+    """a · b, or a / b for the sign -1: exactly, as a fraction."""
+    if all(isinstance(n, (int, float, Fraction)) and math.isfinite(n) for n in (a, b)):
+        a, b = Fraction(a), Fraction(b)
+    return a * b if sign > 0 else a / b
 
 
 def as_floats(module: Values, names: Iterable[str]) -> None:

@@ -28,18 +28,25 @@ DEVICE = re.compile(r"^# device: (.*)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Solution:
+class Fragment:
     """One of our own programs, which differs from the reference of its problem."""
 
     problem: str  # the id of the problem
     name: str  # its name, unique within its kind
-    hint: str | None = None  # what to tell a student who wrote this, if anything
     # The devices that it is tried on; empty for the usual devices of its kind.
     devices: tuple[str, ...] = ()
+    source: str | None  # definitions that replace the reference's
 
     def applied_to(self, reference: str) -> str:
-        """The source of the whole module with this difference in it."""
-        raise NotImplementedError
+        """The source of the whole module with these definitions in it.
+
+        Raises:
+            ValueError: They replace nothing.
+        """
+        try:
+            return replaced(reference, self.source or "")
+        except ValueError as e:
+            raise ValueError(f"{self.problem}/right.py: {self.name} {e}") from None
 
     def is_tried_on(self, device: str, usual: Sequence[str]) -> bool:
         """Whether it is tried on a device: one that it names, or else one of the usual devices."""
@@ -61,24 +68,6 @@ class Solution:
             waiting += used - seen
             seen |= used
         return bool(seen & changed)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fragment(Solution):
-    """Definitions that replace the reference's."""
-
-    source: str
-
-    def applied_to(self, reference: str) -> str:
-        """The source of the whole module with this fragment's definitions in it.
-
-        Raises:
-            ValueError: The fragment replaces nothing.
-        """
-        try:
-            return replaced(reference, self.source)
-        except ValueError as e:
-            raise ValueError(f"{self.problem}/right.py: {self.name} {e}") from None
 
 
 def replaced(reference: str, source: str) -> str:
@@ -154,7 +143,7 @@ def devices_of(text: str) -> tuple[str, ...]:
 
 
 @cache
-def _changed(solution: Solution, reference: str) -> frozenset[str] | None:
+def _changed(solution: Fragment, reference: str) -> frozenset[str] | None:
     """The names that a solution binds otherwise than the reference.
 
     None if a statement could do anything.

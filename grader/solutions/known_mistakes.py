@@ -24,7 +24,7 @@ from pathlib import Path
 from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.solutions import wrong_edits
-from grader.solutions.fragments import Fragment, Solution, devices_of, replaced
+from grader.solutions.fragments import Fragment, devices_of, replaced
 from grader.solutions.wrong_edits import BadLine, Change, Edit
 
 FILE = "wrong.edits"  # in the folder of a problem
@@ -37,10 +37,11 @@ APART = "if they do not follow each other, a `+` between them begins another cha
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mistake(Solution):
+class Mistake(Fragment):
     """One wrong solution."""
 
     says: str  # what the mistake is
+    hint: str | None = None  # what to tell a student who wrote this, if anything
     # Changes to the source, or to the reference if there is no source. Empty if the source is
     # complete.
     changes: tuple[Change, ...] = ()
@@ -75,22 +76,19 @@ class Mistake(Solution):
             raise CourseFault(f"{self.where}{where}: {e}") from None
 
 
-def load(folder: Path, problem: str) -> list[Mistake]:
+def load(folder: Path, problem: str, *, unread: bool = False) -> list[Mistake]:
     """The known mistakes of a problem, in the order of its file; empty without a file.
 
-    Raises:
-        CourseFault: The file is wrong.
-    """
-    return [one for one in _read(folder, problem)[0] if not one.is_unread]
-
-
-def unread(folder: Path, problem: str) -> list[Mistake]:
-    """The mistakes whose code nobody has read; it must run in a sandbox only.
+    Args:
+        folder: The course's folder of hidden tests.
+        problem: The problem's id.
+        unread: Whether to load those, too, whose code nobody has read; it must run in a sandbox
+            only.
 
     Raises:
         CourseFault: The file is wrong.
     """
-    return [one for one in _read(folder, problem)[0] if one.is_unread]
+    return [one for one in _read(folder, problem)[0] if unread or not one.is_unread]
 
 
 def bases(folder: Path, problem: str) -> list[Fragment]:
