@@ -10,6 +10,8 @@ loses nothing; `-k` runs what it did not reach. Without a GPU, the exit code is 
 """
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -29,7 +31,7 @@ from grader.course.courses import Limits
 from grader.publish import student_bundle
 from grader.report import json_report
 from grader.results.result_records import SubmissionResult
-from grader.sandbox import gpus, levels, preflight
+from grader.sandbox import gpu_turns, gpus, levels, preflight
 from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, SLACK_BYTES
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.sandbox import Sandbox
@@ -37,6 +39,7 @@ from grader.sandbox.session import Session
 from kit.student import call
 from kit.student_command import previous_check, read_course
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
+from tests.grader.processes import started, until
 
 TREE = Path(__file__).resolve().parents[1]
 GIB, MIB = 2**30, 2**20
@@ -369,6 +372,55 @@ def test_the_hostile_code_as_an_ordinary_user() -> None:
     chosen = ("-m", "pytest", "-s", "-p", "no:cacheprovider", __file__, "-k", "code_with")
     with as_an_ordinary_user() as words:
         print(ran(*words, sys.executable, *chosen))
+
+
+HOLDS = """
+from grader.sandbox import gpu_turns, gpus
+with gpus.opened() as gpu, gpu_turns.turn(gpu, print):
+    print("turn", flush=True)
+    input()
+"""
+
+
+def test_graders_share_the_gpu_and_a_kill_gives_it_to_the_next(
+    reference: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch is one grader of the queue, however many processes it has."""
+    monkeypatch.setenv(gpu_turns.FOLDER_VARIABLE, str(tmp_path / "queues"))
+    (tmp_path / "in").mkdir()
+    for name in ("ada", "bob"):
+        shutil.copy(reference, tmp_path / "in" / f"{name}.zip")
+    batch = ("batch", tmp_path / "in", "--gradebook", tmp_path / "class.sqlite", "--jobs", 2)
+
+    def start(*words: object) -> "subprocess.Popen[str]":
+        line = [sys.executable, "-m", "grader", *words, *ONE, "--device", "cuda"]
+        return started(line, cwd=TREE, start_new_session=True)
+
+    def has_or_wants() -> list[int]:
+        return [ticket.process for ticket in gpu_turns.queue()]
+
+    holder = started([sys.executable, "-c", HOLDS], cwd=TREE, stdin=subprocess.PIPE)
+    assert holder.stdout
+    assert holder.stdout.readline() == "turn\n"
+    first = start(*batch)
+    until(lambda: has_or_wants() == [holder.pid, first.pid])
+    one = start("grade", reference)
+    until(lambda: has_or_wants() == [holder.pid, first.pid, one.pid])
+    shown = python("-m", "grader", "queue")
+    print(shown)
+    assert shown.splitlines()[0].endswith(f"(process {holder.pid}) has it")
+    holder.kill()
+    holder.communicate()
+    until(lambda: has_or_wants() == [first.pid, one.pid])
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate()
+    _, said = one.communicate(timeout=COMMAND_SECONDS)
+    assert one.returncode == 0, said
+    assert ": 2 turns ahead; " in said
+    again = start(*batch)
+    _, said = again.communicate(timeout=COMMAND_SECONDS)
+    assert again.returncode == 0, said
+    assert has_or_wants() == []
 
 
 def test_the_time_of_the_lane_and_the_mfu() -> None:

@@ -1,7 +1,21 @@
 """What can go wrong, and whose fault it is.
 
-`EndsCommand` and its subclasses end a command with their exit code. A `StudentFault` is how a call
-into the student's code ended without a value.
+Exception
+├── EndsCommand            the command ends with its exit code
+│   ├── UsageError             the command cannot be carried out as given                exit 2
+│   │   └── SubmissionRefused  the submission cannot be graded                           exit 2
+│   ├── ReleaseRefused         a secret would be published, or a stub has drifted        exit 1
+│   └── GraderFault            a fault of the grader, which never costs a point          exit 3
+│       ├── CourseFault        the course's own files are wrong                          exit 3
+│       ├── MachineFault       a full disk, a read-only file or folder, a locked file    exit 3
+│       └── SandboxUnavailable no isolation on this machine; the text says how to fix it exit 3
+└── StudentFault           how a call into the student's code ended without a value
+    ├── Raised             an exception; also an instance of its builtin type, as tests expect
+    ├── NotAttempted       NotImplementedError: the stub is still there
+    ├── Crashed            the student's process ended or sent no valid answer
+    ├── TimedOut           the time limit was exceeded
+    ├── OutOfMemory        the memory limit was exceeded
+    └── PolicyBroken       it called the library function it was asked to implement
 """
 
 import difflib

@@ -18,14 +18,8 @@ from typing import Literal
 
 from grader.base import interrupts
 from grader.base.errors import EndsCommand, UsageError
-from grader.classroom.canvas_api import (
-    CanvasApi,
-    CanvasAssignment,
-    CanvasCourse,
-    CanvasRefused,
-    CanvasSubmission,
-    CanvasUnclear,
-)
+from grader.classroom import canvas_api
+from grader.classroom.canvas_api import CanvasApi, CanvasAssignment, CanvasCourse, CanvasSubmission
 from grader.classroom.canvas_csv import canvas_user
 from grader.classroom.class_records import Pushed, Standing, State, Student, called
 from grader.classroom.gradebook import Gradebook
@@ -98,6 +92,7 @@ class PushRules:
     # For each student's id, the text of the comment; empty to send none.
     comments: Mapping[str, str] = field(default_factory=dict)
     penalises: bool = False  # whether our points contain a late penalty
+    deducts: bool = False  # whether Canvas' late policy takes points
     # "ours" if only our penalty counts, "both" with Canvas', "" if a person has to choose.
     late: Late = ""
     # Whether points that somebody changed in Canvas after our push are replaced.
@@ -137,14 +132,12 @@ def difference(
     submissions: Iterable[CanvasSubmission],
     pushed: Mapping[str, Pushed],
     rules: PushRules,
-    *,
-    deducts: bool,
     now: datetime,
 ) -> Difference:
     """Compare a class with what Canvas has.
 
     A submission may occur twice, if pages moved while they were read. `pushed` is what was sent
-    earlier, by student; `deducts` says whether Canvas' late policy takes points.
+    earlier, by student.
 
     Raises:
         UsageError: Canvas does not say whose submission is whose.
@@ -159,10 +152,10 @@ def difference(
     for standing, user in zip(standings, users, strict=True):
         theirs = by_user.get(user) if user is not None else None
         before = pushed.get(standing.student.id, Pushed())
-        if why := _left_alone(standing, user, theirs, before, rules, deducts, users):
+        if why := _left_alone(standing, user, theirs, before, rules, users):
             found.leave(standing.student, why)
         elif user is not None and theirs is not None and _is_told(standing, theirs):
-            found.add(_change(standing, user, theirs, before, rules, deducts, now))
+            found.add(_change(standing, user, theirs, before, rules, now))
     return found
 
 
@@ -172,7 +165,6 @@ def _left_alone(
     theirs: CanvasSubmission | None,
     before: Pushed,
     rules: PushRules,
-    deducts: bool,
     users: list[int | None],
 ) -> str:
     """Why nothing is sent about a student; empty if something may be, or there is nothing."""
@@ -199,7 +191,7 @@ def _left_alone(
         and not any(_equal(theirs.entered_score, points) for points in ours)
     ):
         return "their points were changed in Canvas after our push (--overwrite replaces them)"
-    if rules.penalises and not rules.late and _would_lose_twice(theirs, deducts):
+    if rules.late == "" and _would_lose_twice(theirs, rules):
         return (
             "they are late and Canvas' late policy takes points, too (--late ours: only our "
             "penalty counts; --late both: both count)"
@@ -214,10 +206,9 @@ def _is_told(standing: Standing, theirs: CanvasSubmission) -> bool:
     return standing.points is not None
 
 
-def _would_lose_twice(theirs: CanvasSubmission, deducts: bool) -> bool:
-    return theirs.late_policy_status != "none" and bool(
-        theirs.points_deducted or (theirs.late and deducts)
-    )
+def _would_lose_twice(theirs: CanvasSubmission, rules: PushRules) -> bool:
+    takes = theirs.points_deducted or (theirs.late and rules.deducts)
+    return rules.penalises and theirs.late_policy_status != "none" and bool(takes)
 
 
 def _equal(one: float | None, other: float | None) -> bool:
@@ -230,7 +221,6 @@ def _change(
     theirs: CanvasSubmission,
     before: Pushed,
     rules: PushRules,
-    deducts: bool,
     now: datetime,
 ) -> PendingPush:
     text = rules.comments.get(standing.student.id, "")
@@ -240,7 +230,6 @@ def _change(
     said = [one for one in theirs.submission_comments if one.author_id != theirs.user_id]
     is_there = event == "done" or any(mark(text) in (one.comment or "") for one in said)
     waits = bool(comment) and not is_there and event == "sent" and now - at < SETTLES
-    ours_only = rules.penalises and rules.late == "ours"
     return PendingPush(
         student=standing.student,
         user=user,
@@ -249,7 +238,7 @@ def _change(
         grade=standing.points is not None and not _equal(theirs.entered_score, standing.points),
         comment="" if is_there or waits else comment,
         waits=waits,
-        exempt=ours_only and _would_lose_twice(theirs, deducts),
+        exempt=rules.late == "ours" and _would_lose_twice(theirs, rules),
     )
 
 
@@ -273,7 +262,7 @@ def push(
             advance(one.student.id, number_, len(todo))
             try:
                 complaint = _send(api, book, one) or complaint
-            except CanvasUnclear as e:
+            except canvas_api.CanvasUnclear as e:
                 complaint = str(e)
                 _settle(api, compare, one.user)
         found = compare()
@@ -286,7 +275,7 @@ def _send(api: CanvasApi, book: Gradebook, one: PendingPush) -> str:
     book.pushes.note(*about, "sent")
     try:
         api.give(one.user, one.fields)
-    except CanvasRefused as e:
+    except canvas_api.CanvasRefused as e:
         book.pushes.note(*about, "failed")
         return str(e)
     except EndsCommand:

@@ -67,10 +67,7 @@ def overrides(
             found.notes.append(f"{one_line(owner, 100)} is no name on GitHub and was left out")
             continue
         found.notes.extend(_notes(one))
-        at = one.submitted_at or now
-        place = Repository(where.organization, where.classroom, where.assignment, owner, at)
-        new = record(place, reported(one), one.points, one.max_score)
-        found.records[owner] = new
+        new = found.records[owner] = record(where, one, reported(one), now)
         entry = entries.setdefault(owner.casefold(), {"owner": owner, "submissions": []})
         if note := _kept(entry, new):
             found.notes.append(note)
@@ -160,38 +157,24 @@ RECORD = "classroom50/result/v1"
 TAG = "submit/manual-grader-"
 
 
-@dataclass(frozen=True)
-class Repository:
-    """A student's repository of an assignment, and when it was handed in."""
-
-    organization: str  # the organization on GitHub
-    classroom: str  # the short name of the classroom
-    assignment: str  # the short name of the assignment
-    owner: str  # the student's name on GitHub
-    at: datetime  # when the graded commit was handed in
-
-    @property
-    def commits(self) -> str:
-        """The address of its commits, with the graded one on top."""
-        name = f"{self.classroom}-{self.assignment}-{self.owner}".lower()
-        return f"https://github.com/{self.organization}/{name}/commits?until={_in_utc(self.at)}"
-
-
-def record(repository: Repository, reported: Reported | None, points: float, most: float) -> Any:
+def record(where: Classroom50, one: Standing, reported: Reported | None, now: datetime) -> Any:
     """The record of a student's grade; the result is None if a person gave points without one."""
-    where, top = repository.commits, half_up(most)
+    owner, at, top = one.student.id, _in_utc(one.submitted_at or now), half_up(one.max_score)
+    name = f"{where.classroom}-{where.assignment}-{owner}".lower()
+    # The repository's commits, with the graded one on top.
+    commits = f"https://github.com/{where.organization}/{name}/commits?until={at}"
     return {
         "schema": RECORD,
-        "classroom": repository.classroom,
-        "assignment": repository.assignment,
+        "classroom": where.classroom,
+        "assignment": where.assignment,
         "assignment_type": "individual",
-        "owner": repository.owner,
-        "submission": f"{TAG}{_in_utc(repository.at).replace(':', '-')}",
-        "commit": where,
-        "release": where,
-        "review": where,
-        "datetime": _in_utc(repository.at),
-        "score": min(half_up(points), top),
+        "owner": owner,
+        "submission": f"{TAG}{at.replace(':', '-')}",
+        "commit": commits,
+        "release": commits,
+        "review": commits,
+        "datetime": at,
+        "score": min(half_up(one.points or 0.0), top),
         "max-score": top,
         "tests": _tests(reported.result) if reported else [],
     }

@@ -5,7 +5,6 @@ gradebook or roster. Submissions of people who are not on the roster are graded 
 """
 
 import itertools
-import os
 import re
 import string
 import unicodedata
@@ -20,6 +19,7 @@ import msgspec
 from grader.base import files
 from grader.base.errors import UsageError, did_you_mean
 from grader.classroom.class_records import HandedIn, Student, called
+from grader.classroom.intake.folder_items import order
 from kit.safe_text import counted, one_line
 
 MAX_SHOWN = 300
@@ -118,20 +118,7 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
             for kind, names in left_out.items()
             if kind != ADDED
         ]
-        notes += _doubles(found)
     return found
-
-
-def _doubles(students: list[Student]) -> list[str]:
-    """A sentence for each group of students on a roster who may be one."""
-    ids = _index((loose(one.id), one) for one in students)
-    addresses = _index((folded(one.email), one) for one in students)
-    return [
-        f"{one_line(' and '.join(sorted(same)), 100)} have {what}: are they one student?"
-        for what, index in (("almost the same id", ids), ("the same address", addresses))
-        for same in index.values()
-        if len(same) > 1
-    ][:NAMED]
 
 
 def table(
@@ -267,17 +254,16 @@ def assign(
     submissions is later, both are in doubt.
     """
     find = _StudentFinder(roster or [])
-    matches = _without_namesakes([find(item) for item in sorted(handed_in, key=_order)])
-    new_id = _NewIds(handed_in, roster or [])
-    attempts: list[tuple[Student, HandedIn]] = []
-    unknown: list[HandedIn] = []
+    matches = _without_namesakes([find(item) for item in sorted(handed_in, key=order)])
+    unknown = [one.item for one in matches if one.student is None and roster is not None]
+    listed = {folded(student.id) for student in roster or []}
+    keys = {folded(i.key) for i in handed_in if not _is_text(i.key, i.student_name)}
     strangers: dict[str, Student] = {}
+    attempts: list[tuple[Student, HandedIn]] = []
     for match in matches:
         student, item = match.student, match.item
         if student is None:
-            if roster is not None:
-                unknown.append(item)
-            key, is_listed = new_id(item), roster is None
+            key, is_listed = _new_id(item, listed, keys), roster is None
             new = Student(id=key, name=item.student_name, email=item.email, listed=is_listed)
             student = strangers.setdefault(key, new)
         attempts.append((student, item))
@@ -307,15 +293,15 @@ def _notes(matches: list["_Match"], unknown: list[HandedIn], roster: list[Studen
     for key in keys[:NAMED]:
         same = sorted(by_form.get(loose(key), set()))
         meant = did_you_mean(key, [one.id for one in roster])
+        is_not = "is not"
         if key in same:
-            notes.append(f"{one_line(key, 100)} is on the roster, with another name or address")
-            continue
-        if same:
+            is_not, meant = "is", ", with another name or address"
+        elif same:
             meant = (
                 f", which has {one_line(same[0], 50)}: a spreadsheet changes ids (keep that column "
                 "as text), or `grader merge-students` makes both one student"
             )
-        notes.append(f"{one_line(key, 100)} is not on the roster{meant}")
+        notes.append(f"{one_line(key, 100)} {is_not} on the roster{meant}")
     if len(keys) > NAMED:
         notes.append(f"{len(keys) - NAMED} more are not on the roster")
     if any(not item.student_name and not item.email for item in unknown):
@@ -326,11 +312,6 @@ def _notes(matches: list["_Match"], unknown: list[HandedIn], roster: list[Studen
 def loose(identity: str) -> str:
     """An id without what a spreadsheet changes: zeros in front, `.0` at the end, case, marks."""
     return _letters(folded(identity).removesuffix(".0")).lstrip("0")
-
-
-def _order(item: HandedIn) -> tuple[float, int, str]:
-    at = item.submitted_at.timestamp() if item.submitted_at else float("-inf")
-    return at, item.number or 0, os.fsdecode(item.path)
 
 
 def _with_doubts(
@@ -380,25 +361,17 @@ def _has_order(first: HandedIn, second: HandedIn) -> bool:
     return first.submitted_at not in (None, second.submitted_at)
 
 
-class _NewIds:
-    """Gives each student who is not on the roster an id: the key, unless somebody else has it.
+def _new_id(item: HandedIn, listed: set[str], keys: set[str]) -> str:
+    """An id for a student who is not on the roster: the key, unless somebody else has it.
 
     The name that a student chose may be somebody's id. The key of an unknown submission may also be
     an id of the roster, if something else about the submission matches another student.
     """
-
-    def __init__(self, handed_in: list[HandedIn], roster: list[Student]) -> None:
-        self._listed = {folded(student.id) for student in roster}
-        self._keys = {folded(i.key) for i in handed_in if not _is_text(i.key, i.student_name)}
-
-    def __call__(self, item: HandedIn) -> str:
-        """The id for a submission's student who is not on the roster."""
-        is_name = _is_text(item.key, item.student_name)
-        taken = self._listed | self._keys if is_name else self._listed
-        key = item.key
-        while folded(key) in taken:
-            key += " (another student)"
-        return key
+    taken = listed | keys if _is_text(item.key, item.student_name) else listed
+    key = item.key
+    while folded(key) in taken:
+        key += " (another student)"
+    return key
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ AFTER_PROBLEMS = ("overrides", "note")
 # How a formula can begin. The last four are the wide forms of = + - @.
 FORMULA = re.compile(r"\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
-DECIMAL = re.compile(r"\d+\.\d+")
 LINE_ENDS = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 BOM = "\ufeff"
 

@@ -169,9 +169,6 @@ def load(path: Path, *, needed: bool = False) -> Policy:
         found = one_line(repr(rules), 100)
         raise UsageError(f"{path}: expected the table [policy], found policy = {found}")
     _check_keys(path, "policy", rules, Policy)
-    for name, kind in _tables().items():
-        if isinstance(inner := rules.get(name), dict):
-            _check_keys(path, f"policy.{name}", inner, kind)
     rules = {**rules, "deadlines": _deadlines(path, rules)}
     try:
         policy = from_keys(rules)
@@ -227,20 +224,8 @@ EXPECTED: dict[Any, str] = {
 }
 
 
-def _tables() -> dict[str, type[msgspec.Struct]]:
-    """The tables in [policy] whose keys are fields of a Struct."""
-    found: dict[str, type[msgspec.Struct]] = {}
-    kinds: list[type[msgspec.Struct]] = [Policy, *platforms()]
-    for kind in kinds:
-        for field in msgspec.structs.fields(kind):
-            for one in (field.type, *get_args(field.type)):
-                if isinstance(one, type) and issubclass(one, msgspec.Struct):
-                    found[field.name] = one
-    return found
-
-
 def _check_keys(path: Path, table: str, rules: dict[str, Any], kind: type[msgspec.Struct]) -> None:
-    """Check each key of a table, and the type of its value."""
+    """Check each key of a table, and the type of its value; also in the tables inside."""
     fields, expected = [*msgspec.structs.fields(kind)], EXPECTED
     for one in platforms():
         expected = expected | one.EXPECTED
@@ -255,15 +240,19 @@ def _check_keys(path: Path, table: str, rules: dict[str, Any], kind: type[msgspe
             meant = did_you_mean(key, kinds)
             can_have = f"{' It' if meant else '; it'} can have {', '.join(kinds)}"
             raise UsageError(f"{path}: [{table}] has no key {one_line(key, 50)}{meant}{can_have}")
-        if isinstance(value, dict) and key in ("deadlines", *_tables()):
-            continue  # each is checked separately
-        try:
-            msgspec.convert(value, kinds[key])
-        except msgspec.ValidationError:
-            raise UsageError(
-                f"{path}: {key} in [{table}] is {one_line(repr(value), 100)}; "
-                f"expected {expected[kinds[key]]}"
-            ) from None
+        inside = [k for k in (kinds[key], *get_args(kinds[key])) if hasattr(k, "__struct_fields__")]
+        if isinstance(value, dict) and inside:
+            _check_keys(path, f"{table}.{key}", value, inside[0])
+        elif not isinstance(value, dict) or key != "deadlines":  # whose values are read one by one
+            _check_value(path, f"{key} in [{table}]", value, kinds[key], expected)
+
+
+def _check_value(path: Path, what: str, value: Any, kind: Any, expected: dict[Any, str]) -> None:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        found = one_line(repr(value), 100)
+        raise UsageError(f"{path}: {what} is {found}; expected {expected[kind]}") from None
 
 
 def _deadlines(path: Path, rules: dict[str, Any]) -> dict[str, datetime]:

@@ -10,12 +10,12 @@ import linecache
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from grader.base import temporary_folders
 from grader.base.errors import NotAttempted, Raised, StudentFault, TimedOut
 from grader.base.judging_time import ending_after
 from grader.course.courses import Limits
@@ -38,7 +38,7 @@ class LocalBox:
     gpu_works = False
 
     def __init__(self) -> None:
-        self._folder = temporary_folders.TemporaryFolder()
+        self._folder = tempfile.TemporaryDirectory(prefix="grader-")
         self._sources: dict[str, bytes] | None = None
         self.scratch = Path(self._folder.name, "scratch")
 
@@ -113,9 +113,6 @@ class LocalSession:
 
     begin_again = forget_answers = close
 
-    def begin_problem(self, budget: object) -> None:
-        """Nothing: our own solutions have no budget."""
-
     def begin_test(self, seed: int) -> None:
         """Begin another test: set its seed."""
         self._seed, self._started = seed, False
@@ -153,11 +150,7 @@ class LocalSession:
 def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any:
     """Return what a probe returns for one of our solutions, as it would come out of the sandbox.
 
-    Args:
-        student: The object passed to the probe as the student's package.
-        probe: A function of tests/probes.
-        inputs: The probe's inputs; they are not modified.
-        seed: The seed that the global generators are set to before the call.
+    The global generators get the seed before the call. The inputs are not modified.
 
     Raises:
         StudentFault: The probe raised an exception; a sandbox would report it in the same way.

@@ -14,13 +14,13 @@ import os
 import pkgutil
 import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import kit
-from grader.base import temporary_folders
 from grader.base.errors import CourseFault, GraderFault, ReleaseRefused, did_you_mean
 from grader.course import courses, problems_toml
 from grader.course.courses import Course, Problem, sources_in
@@ -86,7 +86,7 @@ def public_tests(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
     except ReleaseRefused as e:
         yield f"the public tests did not run, because of `grader release student`: {e}"
         return
-    with temporary_folders.TemporaryFolder() as made:
+    with tempfile.TemporaryDirectory(prefix="grader-") as made:
         folder = Path(made)
         _write(folder, files)
         tests = [f"tests/public/{name}" for name in names if f"tests/public/{name}" in files]
@@ -105,7 +105,7 @@ def public_tests(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
 
 def gradescope(course: Course) -> Iterator[str]:
     """What is wrong with the grade of the reference by the zip for Gradescope."""
-    with temporary_folders.TemporaryFolder() as made:
+    with tempfile.TemporaryDirectory(prefix="grader-") as made:
         home, source = Path(made), Path(made) / "source"
         try:
             _write(source, gradescope_bundle.bundle(course))

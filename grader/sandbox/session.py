@@ -106,7 +106,7 @@ class Session:
             call of the first test.
         forbidden: Dotted names of functions and other objects that student code must not use.
         by_hand: Definitions in which no backward pass may run, such as "autograd.linear_backward".
-        budget: What all tests of the first test's problem may use together; None for no such limit.
+        budget: What all tests of the problem may use together; None for no such limit.
         patience: How long a test may do nothing; shared by all tests of the submission.
     """
 
@@ -140,16 +140,6 @@ class Session:
         self.is_shared = False
         self._over: TimedOut | None = None  # set once the time is used up
         self._child: Child | None = None  # or the last one, after its end
-
-    def begin_problem(self, budget: Budget | None) -> None:
-        """Charge all further tests to this budget, instead of that of an earlier problem.
-
-        `begin_test` has to follow. The child keeps its own limit of CPU time.
-        """
-        child = self._running
-        if child:
-            self._meter.look(child.cpu_seconds())
-        self._meter.begin_problem(budget, goes_on=child is not None)
 
     def begin_test(self, seed: int) -> None:
         """Begin another test: the next call belongs to it.
@@ -212,11 +202,6 @@ class Session:
     def answered_bytes(self) -> int:
         """How much memory the answers of the running test take if all of them are kept."""
         return protocol.MAX_ANSWER_BYTES - self._child.bytes_left if self._child else 0
-
-    @property
-    def printed(self) -> str:
-        """What the student's code has printed, without the middle if it is long."""
-        return self._child.output.text if self._child else ""
 
     def close(self) -> None:
         """End the child, if there is one, without waiting for it."""

@@ -149,8 +149,3 @@ def test_what_cannot_be_asked_is_told(folder, tmp_path, capsys):
     assert "there is no page 14; there are 4, napkin" in capsys.readouterr().err
     assert bets.main(tmp_path / "elsewhere", []) == 2
     assert "handout/site has no pages" in capsys.readouterr().err
-
-
-def test_a_wrong_number_is_asked_again_and_a_lost_bet_is_not():
-    quiz, bet = (bets.Question("", "", "1", "", choices) for choices in ({}, {"a": "", "b": ""}))
-    assert [one.is_over([False]) for one in (quiz, bet)] == [False, True]

@@ -256,18 +256,8 @@ class Figures:
         assert name not in EVERYWHERE, f"{self.page}: {name} is already defined for every page"
         self.values.setdefault(name, []).append(value)
 
-    def complaints(self, markdown: str) -> list[str]:
-        """Return what on this page differs from the computed values.
-
-        The list is empty if all is well. Code is not run (see `run_code`).
-        """
-        return list(self._complaints(markdown))
-
-    def has_complaints(self, markdown: str) -> bool:
-        """Whether anything on this page differs; stops at the first difference."""
-        return any(True for _ in self._complaints(markdown))
-
-    def _complaints(self, markdown: str) -> Iterator[str]:
+    def complaints(self, markdown: str) -> Iterator[str]:
+        """What on this page differs from the computed values. Code is not run (see `run_code`)."""
         markdown = CODE.sub(lambda m: _blank(m[0]), markdown)
         yield from _steps_out_of_order(self.page, markdown)
         yield from _rows_of_other_lengths(self.page, markdown)

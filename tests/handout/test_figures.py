@@ -45,8 +45,8 @@ def text_of(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_figure_is_computed(page):
-    found = figures_of(page).complaints(text_of(page))
-    assert not found, "\n".join(found)
+    found = "\n".join(figures_of(page).complaints(text_of(page)))
+    assert not found, found
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -64,7 +64,7 @@ def test_a_changed_digit_is_noticed(page, one_in):
     digits = [i for i, c in enumerate(text) if c in DIGITS and i not in code]
     unnoticed = []
     for i in digits[::one_in]:
-        if not figures.has_complaints(changed(text, i, by=2)) and not agreement_notices(
+        if not any(figures.complaints(changed(text, i, by=2))) and not agreement_notices(
             page, text, i
         ):
             unnoticed.append(text[max(0, i - 40) : i + 20])
@@ -118,14 +118,14 @@ def test_words_can_be_changed_without_touching_python(page):
     kept_or_letter = re.compile(rf"(?P<kept>{kept})|[a-z]", re.DOTALL | re.MULTILINE)
     other = kept_or_letter.sub(lambda m: m["kept"] or "x", text_of(page))
     assert other.count("x") > 100
-    assert figures_of(page).complaints(other) == []
+    assert [*figures_of(page).complaints(other)] == []
 
 
 def test_only_the_numbers_zero_and_one_need_no_mark():
     figures = Figures("page.md")
-    assert figures.complaints("From 0 to 1, `stride[d + 1]`, d − 1 and dimension 0.") == []
+    assert [*figures.complaints("From 0 to 1, `stride[d + 1]`, d − 1 and dimension 0.")] == []
     for number in ("2", "10", "0.1", "1,000", "¹", "x1", "-2"):
-        assert len(figures.complaints(f"From 0 to {number}.")) == 1
+        assert len([*figures.complaints(f"From 0 to {number}.")]) == 1
 
 
 COMPLAINTS = [
@@ -155,7 +155,7 @@ def test_text_and_values_have_the_same_figures(text, complaint):
     for row in (1, 2):
         figures.gives(size=6, row=row)
     assert complaint in "".join(figures.complaints(text))
-    assert figures.complaints("[1]{#row} [2]{#row} [6]{#size} [6]{#size}") == []
+    assert [*figures.complaints("[1]{#row} [2]{#row} [6]{#size} [6]{#size}")] == []
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_the_page_decides_how_a_number_is_written(text, value, expected):
     figures = Figures("page.md")
     figures.gives(size=value)
     said = [f"page.md:1: size: expected {expected!r}, got {text!r}"]
-    assert figures.complaints(f"[{text}]{{#size}}") == (said if expected != text else [])
+    assert [*figures.complaints(f"[{text}]{{#size}}")] == (said if expected != text else [])
 
 
 @pytest.mark.parametrize(

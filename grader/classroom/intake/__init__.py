@@ -124,7 +124,8 @@ def recognise(folder: Path, form: str = "") -> Intake:
     if not handed_in:
         expected = f"no name fits --layout {one_line(form, 100)}" if form else EXPECTED
         raise UsageError(f"{shown(folder)} has nothing to grade: {expected}")
-    return Intake(sorted(set(handed_in), key=order), [*notes, *_notes_of_the_future(handed_in)])
+    listed = sorted(set(handed_in), key=lambda item: (item.key, *order(item)))
+    return Intake(listed, [*notes, *_notes_of_the_future(handed_in)])
 
 
 def _notes_of_the_future(handed_in: list[HandedIn]) -> list[str]:

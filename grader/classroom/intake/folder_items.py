@@ -130,10 +130,10 @@ def shown(path: Path) -> str:
     return one_line(str(path), MAX_NAME)
 
 
-def order(item: HandedIn) -> tuple[str, float, int, str]:
-    """The key to sort by: the student, then the attempts from first to last."""
-    at = item.submitted_at.timestamp() if item.submitted_at else 0.0
-    return item.key, at, item.number or 0, os.fsdecode(item.path)
+def order(item: HandedIn) -> tuple[float, int, str]:
+    """The key to sort attempts by, from first to last; one without a time is before all others."""
+    at = item.submitted_at.timestamp() if item.submitted_at else float("-inf")
+    return at, item.number or 0, os.fsdecode(item.path)
 
 
 def moment(text: str | None, where: str) -> datetime | None:

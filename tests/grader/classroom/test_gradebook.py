@@ -16,7 +16,6 @@ from grader.classroom.setups import Setup
 from grader.classroom.standings import standings
 from grader.course.courses import PACKAGE
 from grader.course.late_policy import Policy
-from grader.submission.submissions import Submission
 from tests.grader.in_this_process import DUE, PROBLEM, new_book, of, result_of, result_on
 from tests.grader.in_this_process import hand_in as hands_in
 from tests.grader.test_layers import imports
@@ -90,15 +89,6 @@ def test_any_student_has_a_file_of_its_own(tmp_path):
     found = [path.name for path in tmp_path.iterdir()]
     assert (len(ids), False) == (len(found), any(name.startswith(".") for name in found))
     assert "ada" == gradebook.file_name("ada")
-
-
-def test_what_was_stored_is_what_was_handed_in(book):
-    sources = {"assignment/linear.py": b"\x00\xff" * 9, "assignment/a/b.py": "é\r\n".encode()}
-    handed_in = Submission("ada", sources, [])
-    book.attempts.add("ada", "ada.zip", handed_in)
-    stored = book.attempts.submission(handed_in.sha256)
-    assert (stored.sources, stored.sha256) == (sources, handed_in.sha256)
-    assert stored.name == "ada.zip"
 
 
 def test_a_result_is_kept_and_only_a_fault_is_replaced(book):
@@ -414,7 +404,7 @@ def test_a_full_disk_costs_nothing_that_was_written(tmp_path, root):
 # rules that a gradebook applies to results.
 DECIDES_NOTHING = {
     *("grader", "grader.base", "grader.course", "grader.base.files", "grader.base.interrupts"),
-    *("grader.base.temporary_folders", "grader.base.markdown_figures", "grader.base.removable"),
+    *("grader.base.markdown_figures", "grader.base.removable"),
     "kit.safe_text",
     "grader.course.late_policy",
 }

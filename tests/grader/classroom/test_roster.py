@@ -117,18 +117,10 @@ def test_a_roster_that_cannot_be_right_is_refused_with_its_line(tmp_path, conten
     assert sentence in refusal(roster(tmp_path, content))
 
 
-@pytest.mark.parametrize(
-    "role",
-    [
-        "Instructor",
-        "TA",
-        "TaEnrollment",
-        "Non-editing teacher",
-        "Reader",
-        "Teaching Assistant",
-        "Professor",
-    ],
-)
+STAFF = "Instructor,TA,TaEnrollment,Non-editing teacher,Reader,Teaching Assistant,Professor"
+
+
+@pytest.mark.parametrize("role", STAFF.split(","))
 def test_rows_of_staff_are_left_out_and_told(tmp_path, role):
     text = f"SID,Name,Role\n1,Ada,Student\n,Tom,{role}\n3,Cy,StudentEnrollment\n4,Taj\n"
     notes = []
@@ -143,15 +135,9 @@ def test_the_sum_of_a_table_is_no_student(tmp_path):
     assert ["2 rows of a sum left out: Total:, Mean"] == notes
 
 
-def test_students_who_may_be_one_and_a_second_header_are_told_or_left_out(tmp_path):
-    notes = []
-    text = "ID,E-Mail\ns1,a@x\nid,e-mail\nS1,\n007,B@x\n7,c@x\n8,b@X\n9,\n"
-    assert 6 == len(read(roster(tmp_path, text), notes))
-    assert [
-        "S1 and s1 have almost the same id: are they one student?",
-        "007 and 7 have almost the same id: are they one student?",
-        "007 and 8 have the same address: are they one student?",
-    ] == notes
+def test_a_second_header_is_left_out(tmp_path):
+    path = roster(tmp_path, "ID,E-Mail\ns1,a@x\nid,e-mail\ns2,\n")
+    assert ["s1", "s2"] == [one.id for one in read(path)]
 
 
 JANE = Student(

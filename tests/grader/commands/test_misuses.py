@@ -14,7 +14,6 @@ from datetime import timedelta
 
 import pytest
 
-from grader.base import temporary_folders
 from grader.base.errors import Status
 from grader.classroom import gradebook, setups
 from grader.classroom.class_records import Student
@@ -118,7 +117,7 @@ ROWS = [
     (f"{POLICY} quoted.toml", 2, ["is 'Friday'; expected a time without quotes, such as 2026-"]),
     (f"{POLICY} bank.toml", 2, ["days.csv:1: expected a file of late days", "found who, days"]),
     (f"{POLICY} nowhere.toml", 2, ["late_days_file in [policy] is other/days.csv; there is no fo"]),
-    (f"{POLICY} canvas.toml", 2, ["canvas_url in [policy] is canvas; expected the assign"]),
+    (f"{POLICY} canvas.toml", 2, ["canvas_url in [policy] is canvas; expected an address"]),
     # --- one student
     (f"show ade {BOOK}", 2, ["class.sqlite has no student ade; did you mean ada?"]),
     (f"show zed {BOOK}", 2, ["`grader status class.sqlite --verbose` lists all"]),
@@ -244,7 +243,6 @@ def call(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     monkeypatch.delenv("CANVAS_TOKEN", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(folder / "temporary"))
-    monkeypatch.setattr(temporary_folders, "_looked", set())
 
     def run(line):
         words = shlex.split(line)

@@ -42,6 +42,7 @@ from tests.grader.in_the_sandbox import (
     LIMITS,
     MACHINE,
     MIB,
+    PLAIN,
     SYSCALLS,
     answer,
     ask,
@@ -304,6 +305,8 @@ def test_the_box_tells_cuda_what_it_has_to_know(boxed):
     seen = environment_in_which_cuda_works(boxed)
     assert expected == {name: seen.get(name) for name in expected}
     assert {"memfd_create"} == seccomp.NEEDED_BY_CUDA
+    told = {"gpu": "Stand-in 8000", "driver": "599.01", "cuda": str(torch.version.cuda)}
+    assert told == boxed.facts["environment"]
 
 
 def test_the_box_has_the_nodes_of_one_gpu_and_no_other(boxed):
@@ -350,12 +353,9 @@ def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_pa
 def test_without_isolation_the_gpu_is_named_by_its_uuid(tmp_path):
     """Without isolation, the other GPUs are visible as well."""
     given = stand_in(tmp_path)
-    with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB, gpu=given) as bare:
-        with session(bare, AS_CUDA) as made:
-            assert given.uuid == ask(made, function="environment")["CUDA_VISIBLE_DEVICES"]
-        cuda = str(torch.version.cuda)
-        told = {"gpu": "Stand-in 8000", "driver": "599.01", "cuda": cuda}
-        assert told == bare.facts["environment"]
+    options = {"isolation": "none", "scratch_bytes": MIB, "preload": (), "gpu": given}
+    with Sandbox(PLAIN.tests, **options) as bare, session(bare, AS_CUDA) as made:
+        assert given.uuid == ask(made, function="environment")["CUDA_VISIBLE_DEVICES"]
 
 
 # --- limits ---------------------------------------------------------------------------------------

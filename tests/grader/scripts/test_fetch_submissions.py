@@ -28,7 +28,8 @@ HEADER = "id,name,repository"
 GH = """#!/bin/sh
 [ "$1" = api ] || exit 9
 name=$(echo "$2" | sed 's,repos/,,;s,/tarball.*,,;s,/commits?per_page=1,.commits,;s,/,_,')
-cat "$ANSWERS/$name" && touch "$ANSWERS/sent" || { echo "gh: Not Found (HTTP 404)" >&2; exit 1; }
+cat "$ANSWERS/$name" && touch "$ANSWERS/$name.sent" && exit
+echo "gh: Not Found (HTTP 404)" >&2; exit 1
 """
 
 
@@ -69,46 +70,46 @@ def fetch(root, tmp_path, answers):
     return run
 
 
-def test_what_was_fetched_can_be_graded(fetch):
-    done, folder = fetch("ada,Ada,course/ada", "bob,Bob,")
-    assert (0, "1 of 1, 0 failed\n", "") == (done.returncode, done.stdout, done.stderr)
-    assert ["ada.tar.gz"] == [path.name for path in folder.iterdir()]
-    assert {"assignment/linear.py": b"x = 1\n"} == submissions.read(folder / "ada.tar.gz").sources
+def archives(folder):
+    return sorted(path.name for path in folder.glob("[!.]*"))
 
 
 def test_one_that_fails_stops_no_other_and_loses_nothing(fetch):
     """The student's last archive is kept, and the command names the student."""
-    fetch("ada,Ada,course/ada")
+    done, folder = fetch("ada,Ada,course/ada", "bob,Bob,")
+    assert (0, "1 of 1, 0 failed\n", "") == (done.returncode, done.stdout, done.stderr)
+    ada, eve = (f"{name}@2026-10-01T22-10-00Z.tar.gz" for name in ("ada", "eve"))
+    assert [ada] == archives(folder)
+    assert {"assignment/linear.py": b"x = 1\n"} == submissions.read(folder / ada).sources
     done, folder = fetch("ada,Ada,course/gone", "eve,Eve,course/ada")
     assert 1 == done.returncode
     assert "'ada': course/gone cannot be fetched: 'gh: Not Found (HTTP 404)'" in done.stderr
-    assert {"ada.tar.gz", "eve.tar.gz"} == {path.name for path in folder.iterdir()}
+    assert [ada, eve] == archives(folder)
 
 
 def test_a_download_stops_at_the_largest_size_of_an_archive(fetch, answers):
+    pushed(answers, "course_big", "linear.py", b"")
     with (answers / "course_big").open("wb") as big:
         big.truncate(60 * 2**20)
     done, folder = fetch("ada,Ada,course/big")
     assert (1, "'ada': course/big is larger than 50 MiB\n") == (done.returncode, done.stderr)
-    assert ([], False) == (list(folder.iterdir()), (answers / "sent").exists())
+    assert ([], False) == (list(folder.iterdir()), (answers / "course_big.sent").exists())
 
 
 def test_times_keep_attempts_and_find_a_clock_that_was_set_back(fetch, answers):
     """A commit is fetched once. One that was not there at the last look is not older than that."""
     for _ in range(2):
-        done, folder = fetch("ada,Ada,course/ada", options=["--times"])
+        done, folder = fetch("ada,Ada,course/ada")
         assert (0, "") == (done.returncode, done.stderr)
     first = "ada@2026-10-01T22-10-00Z.tar.gz"
-    assert [first] == [path.name for path in folder.glob("[!.]*")]
+    assert [first] == archives(folder)
     looked = datetime(2026, 10, 2, 7, 0, 0, tzinfo=UTC)
     os.utime(folder / ".ada.commit", (looked.timestamp(),) * 2)
     pushed(answers, "course_ada", "linear.py", b"x = 1\n", "b", "2020-01-01T00:00:00Z")
-    fetch("ada,Ada,course/ada", options=["--times"])
-    assert [first, "ada@2026-10-02T07-00-00Z.tar.gz"] == sorted(
-        path.name for path in folder.glob("[!.]*")
-    )
+    fetch("ada,Ada,course/ada")
+    assert [first, "ada@2026-10-02T07-00-00Z.tar.gz"] == archives(folder)
     pushed(answers, "course_ada", "linear.py", b"x = 1\n", "c", "2999-01-01T00:00:00Z")
-    fetch("ada,Ada,course/ada", options=["--times"])
+    fetch("ada,Ada,course/ada")
     found = intake.recognise(folder).handed_in
     assert 3 == len(found)
     assert all(one.key == "ada" and one.submitted_at < datetime.now(UTC) for one in found)
@@ -121,7 +122,7 @@ def test_times_keep_attempts_and_find_a_clock_that_was_set_back(fetch, answers):
 )
 def test_an_answer_without_a_commit_is_one_sentence(fetch, answers, answer):
     (answers / "course_ada.commits").write_text(answer)
-    done, folder = fetch("ada,Ada,course/ada", options=["--times"])
+    done, folder = fetch("ada,Ada,course/ada")
     assert (1, "'ada': course/ada: GitHub names no commit\n") == (done.returncode, done.stderr)
     assert [] == list(folder.iterdir())
 
@@ -134,7 +135,7 @@ def test_a_roster_of_classroom_50_names_the_repositories(fetch, answers):
     options = ["--classroom50", "org/systems/hw1"]
     done, folder = fetch("Ada,A,L,,,1", "eve,E,E,,,2", header=header, options=options)
     assert (0, "'eve': has not accepted the assignment\n") == (done.returncode, done.stderr)
-    assert ["Ada@2026-10-01T22-10-00Z.tar.gz"] == [path.name for path in folder.glob("[!.]*")]
+    assert ["Ada@2026-10-01T22-10-00Z.tar.gz"] == archives(folder)
     done, _ = fetch("Ada,A,L,,,1", header=header, options=["--classroom50", "org/../hw1"])
     assert 2 == done.returncode
 

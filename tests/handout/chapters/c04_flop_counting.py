@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import count
 
 import torch
 import torch.nn.functional as F
@@ -172,18 +171,13 @@ class Chapter(Figures):
 
     def rule_and_shorthand(self) -> None:
         usual = replace(wren.WREN, d_ff=4 * wren.WREN.d_model)
-        layers = [
-            ra.transformer_parameters(replace(usual, num_layers=depth))
-            - ra.transformer_parameters(replace(usual, num_layers=depth - 1))
-            for depth in (2, 9)
-        ]
-        self.formula("layer_size", "12d²", [size == 12 * usual.d_model**2 for size in layers])
+        two, one = (ra.transformer_parameters(replace(usual, num_layers=depth)) for depth in (2, 1))
+        self.formula("layer_size", "12d²", two - one == 12 * usual.d_model**2)
         embeddings = {c: c.vocab_size * c.d_model for c in (wren.WREN, GPT2, GPT3)}
-        self.formula(
-            "shorthand",
-            "12d²L",
-            [shorthand(c) + size == ra.transformer_parameters(c) for c, size in embeddings.items()],
-        )
+        holds = [
+            shorthand(c) + size == ra.transformer_parameters(c) for c, size in embeddings.items()
+        ]
+        self.formula("shorthand", "12d²L", holds)
         self.gives(wren_shorthand=shorthand(wren.WREN))
         self.gives(wren_shorthand_share=100 * shorthand(wren.WREN) / wren.PARAMETERS)
         self.gives(gpt2_shorthand=shorthand(GPT2))
@@ -342,5 +336,4 @@ class Chapter(Figures):
 
         holds = [share_of_rule(depth) == 1 - Fraction(1, 3 * depth) for depth in (1, 4, 34)]
         self.formula("ex_depth_share", "1 − 1/(3L)", holds)
-        enough = next(depth for depth in count(1) if share_of_rule(depth) >= Fraction(99, 100))
-        self.gives(ex_depth=enough)
+        self.gives(ex_depth=quizzes.first(lambda depth: share_of_rule(depth) >= Fraction(99, 100)))

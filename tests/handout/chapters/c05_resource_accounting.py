@@ -2,14 +2,13 @@
 
 import math
 from dataclasses import replace
-from itertools import count
 
 import torch
 
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import quizzes, wren
-from handout.site.calculator_formulas import FULL, LOWEST, MASTER, SLIM
+from handout.site.calculator_formulas import FULL, LOWEST, MASTER, RECIPES, SLIM, recipe_name
 from tests.handout.chapters.c04_flop_counting import GPT2, GPT3
 from tests.handout.page_figures import Figures, n
 
@@ -28,11 +27,8 @@ def times(size, dtype):
 
 def turn(dtype):
     """The size of the smallest square product that is compute-bound on an H100."""
-    return next(
-        size
-        for size in count(1)
-        if ra.matmul_intensity(size, size, size, dtype) >= ra.accelerator_intensity(H100, dtype)
-    )
+    ridge = ra.accelerator_intensity(H100, dtype)
+    return quizzes.first(lambda size: ra.matmul_intensity(size, size, size, dtype) >= ridge)
 
 
 def left_out(config, tokens):
@@ -130,14 +126,10 @@ class Chapter(Figures):
         memory = 8 * H100.memory_bytes
         self.gives(node_devices=8, node_gb=memory // 10**9)
         for recipe in (FULL, MASTER, SLIM):
-            parts = [
-                recipe.parameter.itemsize,
-                recipe.gradient.itemsize,
-                sum(d.itemsize for d in recipe.optimizer_state),
-            ]
-            parts += [recipe.master.itemsize] if recipe.master else []
+            _, *sizes = RECIPES[recipe_name(recipe)].values()
+            sizes = [size for size in sizes if size]
             total = ra.bytes_per_parameter(recipe)
-            self.gives(recipe_row=(parts, total, ra.max_parameters(memory, recipe)))
+            self.gives(recipe_row=(sizes, total, ra.max_parameters(memory, recipe)))
         device, reserve = H100.memory_bytes, 0.25
         state = PARAMETERS * ra.bytes_per_parameter(FULL)
         exactly = ra.min_devices(PARAMETERS, FULL, device)

@@ -1,11 +1,9 @@
 """Chapter 13: a GPU's memory, time and MFU."""
 
 import math
-import re
 import statistics
 import time
 from fractions import Fraction
-from pathlib import Path
 from types import SimpleNamespace
 
 import torch
@@ -20,10 +18,9 @@ from handout.site import wren
 from kit import gpu_stand_in
 from tests.handout.page_figures import Figures, n, session
 
-BF16, FP16, FP32, UINT8 = torch.bfloat16, torch.float16, torch.float32, torch.uint8
+BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
 H100 = ra.H100_SXM
 PEAK = H100.peak_flops[BF16]
-HEADERS = Path(torch.__file__).parent / "include"
 MFU = wren.MFU
 BUCKETS = " ".join(nn.parallel.DistributedDataParallel.__doc__.split())
 CODE = session("13_gpu.md")[1]  # what the page's own blocks define
@@ -62,19 +59,6 @@ def step_temporaries(**kinds):
     return Fraction(seen.created, sum(weight.numel() for weight in weights))
 
 
-def constant(name):
-    """A constant of torch's allocators.
-
-    It comes from torch's headers if they define it (2.9 and later), else from older sources.
-    """
-    header = HEADERS / "c10" / "core" / "AllocatorConfig.h"
-    # CUDACachingAllocator.cpp, 2.6
-    before = {"kMinBlockSize": 512, "kSmallBuffer": 2 * 2**20, "kSmallSize": 2**20}
-    text = header.read_text(encoding="utf-8") if header.is_file() else ""
-    found = re.search(rf"{name} = (\d+);", text)
-    return int(found[1]) if found else before[name]
-
-
 def measured(kind, kernel, calls=10):
     """Seconds per kernel call that a method of measuring shows on the stand-in."""
     with gpu_stand_in.gpu(kernel_seconds=[kernel] * calls) as device:
@@ -98,20 +82,16 @@ class Chapter(Figures):
         self.gives(product_flops=(2, flops // 2), product_speed=1e9)
 
     def memory(self) -> None:
-        block, segment, small = (
-            constant(name) for name in ("kMinBlockSize", "kSmallBuffer", "kSmallSize")
-        )
-        self.gives(block=block, segment_mib=segment >> 20, small_mib=small >> 20)
-        assert block == gpu_stand_in.BLOCK
-        # should_split in CUDACachingAllocator.cpp: the rest of a large block is split off if it is
-        # larger than kSmallSize.
+        # kSmallBuffer and kSmallSize of torch's c10/core/AllocatorConfig.h, in MiB. should_split in
+        # CUDACachingAllocator.cpp: the rest of a large block is split off if it is larger than
+        # kSmallSize.
+        self.gives(block=gpu_stand_in.BLOCK, segment_mib=2, small_mib=1)
 
     def worst_moment(self) -> None:
         with gpu_stand_in.gpu():
             x = torch.zeros(1000, 1000, device="cuda")
-            short, long = (
-                gpu.peak_memory(lambda length=length: self.chain(x, length)) for length in (2, 9)
-            )
+            short = gpu.peak_memory(lambda: x.sin().sin())
+            long = gpu.peak_memory(lambda: x.sin().sin().sin().sin().sin())
             raw = x.numel() * x.element_size()
         each = long.retained
         # "two tensors … however long …, in the end one"
@@ -123,12 +103,6 @@ class Chapter(Figures):
         # capability 9.0.
         before, hopper = 2 * 4096 * 1024 + 8 * 16 * 1024, 8 * 4096 * 1024
         self.gives(cublas_mib=before / 2**20, cublas_hopper_mib=hopper >> 20)
-
-    @staticmethod
-    def chain(x, length):
-        for _ in range(length):
-            x = torch.sin(x)
-        return x
 
     def left_out(self) -> None:
         assert "~ sizeof(params) more peak memory" in _foreach_doc
@@ -183,11 +157,8 @@ class Chapter(Figures):
             found = gpu.measured_mfu(*small, FP32, device)
         took = fc.matmul_flops(small[:2], small[1:]) / speed
         by_hand = 2 * math.prod(small) / (took * 4 * speed)
-        self.formula(
-            "mfu_formula",
-            r"\text{MFU} = \frac{2mkn}{\text{seconds} \cdot \text{peak FLOP/s}}",
-            [abs(found / by_hand - 1) < 1e-3],
-        )
+        formula = r"\text{MFU} = \frac{2mkn}{\text{seconds} \cdot \text{peak FLOP/s}}"
+        self.formula("mfu_formula", formula, abs(found / by_hand - 1) < 1e-3)
         right = ra.mfu(flops, seconds, H100, BF16)
         self.gives(size=size, size_flops=(2, size**3, flops), peak=PEAK)
         self.gives(peak_ms=flops / PEAK * 1000, measured_ms=seconds * 1000, measured_mfu=right)

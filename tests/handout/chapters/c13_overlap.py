@@ -4,6 +4,7 @@ import json
 import math
 import re
 from fractions import Fraction
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -16,7 +17,7 @@ from handout.site import quizzes, wren
 from handout.site.measure_wren import RECORD, cells
 from handout.site.pictures import prefetching
 from kit import gpu_stand_in
-from tests.handout.chapters.c13_gpu import BF16, FP16, FP32, H100, HEADERS, PEAK
+from tests.handout.chapters.c13_gpu import BF16, FP16, FP32, H100, PEAK
 from tests.handout.page_figures import Figures, n
 
 # PCI Express 5.0: each lane makes 32e9 transfers of one bit per second, and 128 of 130 bits are
@@ -30,7 +31,8 @@ MFU = wren.MFU
 
 def listed(macro):
     """The operations in one of autocast's lists for a GPU, from torch's headers."""
-    text = (HEADERS / "ATen" / "autocast_mode.h").read_text(encoding="utf-8")
+    header = Path(torch.__file__).parent / "include" / "ATen" / "autocast_mode.h"
+    text = header.read_text(encoding="utf-8")
     names = re.search(rf"#define {macro}\(_\)(.*?)\n\n", text, re.DOTALL)[1]
     return set(re.findall(r"_\((\w+)", names))
 
@@ -103,30 +105,22 @@ class Chapter(Figures):
         each = {kind: 1000 * (found[-1] - found[-2]) for kind, found in starts.items()}
         assert abs(each[True] - max(copy, kernels)) < 1e-6
         assert 0 < each[False] - (copy + kernels) < 0.06  # launching and waking up
+        formula = r"\max(\text{copy}, \text{compute}) \quad \text{instead of} \quad "
         self.formula(
-            "overlap_formula",
-            r"\max(\text{copy}, \text{compute}) "
-            r"\quad \text{instead of} \quad \text{copy} + \text{compute}",
-            [each[True] < each[False]],
+            "overlap_formula", formula + r"\text{copy} + \text{compute}", each[True] < each[False]
         )
         assert not any(s.what == "waits" for s in spans[True])
         self.gives(copy_ms=copy, kernels_ms=kernels, depth=2)
 
-    def races(self) -> None:
-        """What a race reads; tests/hidden/gpu_prefetch has one mistake for each precaution."""
-        self.gives(poison=gpu_stand_in.POISON)
-
     def depth(self) -> None:
+        self.gives(poison=gpu_stand_in.POISON)
         depth = 2
         self.gives(depth=depth, batches_held=depth + 1)
         self.gives(held_mb=(depth + 1) * self.image_bytes / 1e6)
         count = 4
-        least, most = (
-            [min(number + ahead, count) for number in range(1, count + 1)] for ahead in (1, depth)
-        )
-        got = drawn(depth, count)
-        assert all(low <= seen <= high for low, seen, high in zip(least, got, most, strict=True))
-        for number, (low, high) in enumerate(zip(least, most, strict=True)):
+        for number, seen in enumerate(drawn(depth, count)):
+            low, high = (min(number + 1 + ahead, count) for ahead in (1, depth))
+            assert low <= seen <= high
             names = ["abcd"[:k] for k in (low, high)]
             waiting = [f"perhaps {c}" if c in names[1][low:] else c for c in names[1][number + 1 :]]
             cells = ["abcd"[number], *(" ".join(name) for name in names), ", ".join(waiting)]

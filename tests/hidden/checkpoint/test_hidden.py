@@ -213,7 +213,7 @@ def test_saving_changes_nothing(student, rng):
         reason = f"{what.replace('_', ' ')} change when checkpoints are saved"
         expect.that(got[what] == expected[what], reason, of=SAVE, hint=hint)
     check_tensors(got["weights"], expected["weights"], of=SAVE, hint=hint)
-    name = "layers.0.weight"
+    name = "first.weight"
     expect.tensor(saved, expected["weights"][name], of=LOAD, name=name)
     weight = torch.randn(5, 3, generator=rng)
     left = student.run(probes.leavings, weight=weight, load=False)
