@@ -87,7 +87,7 @@ def replaced(reference: str, source: str) -> str:
     taken = [theirs[node.name] for node in ours]
     for node in reversed(ours):
         lines[_start(node) - 1 : node.end_lineno] = _lines(their_lines, theirs[node.name])
-    rest = [node for node in given if node not in taken and not _is_docstring(node)]
+    rest = [node for node in given if node not in taken and not is_docstring(node)]
     before = _start(ours[0]) - 1
     lines[before:before] = [line for node in rest for line in (*_lines(their_lines, node), "", "")]
     return "\n".join(lines) + "\n"
@@ -185,7 +185,8 @@ def _bound(node: ast.stmt) -> set[str]:
     }
 
 
-def _is_docstring(node: ast.stmt) -> bool:
+def is_docstring(node: ast.stmt) -> bool:
+    """Whether a statement is a text or another constant alone."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 

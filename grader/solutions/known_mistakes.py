@@ -17,7 +17,7 @@ out, and only `grader validate` tries it.
 """
 
 import itertools
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -132,7 +132,7 @@ def changed(program: str, changes: tuple[Change, ...]) -> str:
 def _place(program: str, change: Change) -> tuple[int, int, str]:
     """The start and the end of a change's `old` in the program, and the text that replaces it."""
     old, new = change.old, change.new
-    exact = list(_all(program, old))
+    exact = _all(program, old)
     begins_a_line = bool(exact) and program[: exact[0]].endswith("\n")
     at_margin = [
         (at, at + len(text))
@@ -167,24 +167,20 @@ def _pasted(new: str, old: str) -> str:
     return new
 
 
-def _all(program: str, text: str) -> Iterator[int]:
+def _all(program: str, text: str) -> list[int]:
     """Every position of a text in the program."""
-    at = program.find(text)
-    while at >= 0:
-        yield at
-        at = program.find(text, at + 1)
+    return [found.start() for found in re.finditer(f"(?={re.escape(text)})", program)]
 
 
 def _indentation(program: str, at: int) -> str:
     """The leading spaces of the line at this position."""
-    line = program[program.rfind("\n", 0, at) + 1 :].split("\n", 1)[0]
-    return line[: len(line) - len(line.lstrip(" "))]
+    line = program[program.rfind("\n", 0, at) + 1 :]
+    return " " * (len(line) - len(line.lstrip(" ")))
 
 
 def _indented(text: str, spaces: str) -> str:
     """Indent all lines of a text except the first; empty lines stay empty."""
-    first, *rest = text.split("\n")
-    return "\n".join([first, *(spaces + line if line else line for line in rest)])
+    return re.sub(r"\n(?=[^\n])", "\n" + spaces, text)
 
 
 def _shown(text: str) -> str:
