@@ -16,7 +16,7 @@ import math
 import sys
 import types
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -142,27 +142,11 @@ def _without_self(self: object, answer: Callable[..., object], *args: Any, **kwa
     return answer(*args, **kwargs)
 
 
-class PlainMapping(Mapping[Any, Any]):
-    """A mapping that is not a dict."""
-
-    def __init__(self, items: Mapping[Any, Any]) -> None:
-        self._items = dict(items)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._items[key]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-
 TYPES: dict[str, Callable[[Any], Any]] = {
     "numpy's floats": lambda x: _numpy().float64(x) if type(x) is float else x,
     "numpy's ints": lambda x: _numpy().int64(x) if type(x) is int and abs(x) < 2**63 else x,
     "ordered dicts": lambda x: OrderedDict(x) if type(x) is dict else x,
-    "mappings": lambda x: PlainMapping(x) if type(x) is dict else x,
+    "mappings": lambda x: types.MappingProxyType(x) if type(x) is dict else x,
 }
 
 
