@@ -134,7 +134,7 @@ def _member(survey: Survey, member: Member, with_names: bool) -> dict[str, objec
         "state": standing.state.words,
         "points": standing.points,
         "late": standing.days_late,
-        "shares": [None if share is None else round(share, 3) for share in member.shares],
+        "begun": [share is not None for share in member.shares],
         "failed": member.failed,
         "score": standing.score,
         "hours": round(hours, 2) if hours is not None and with_names else None,

@@ -134,7 +134,6 @@ def _is_from_canvas(student: Student) -> bool:
 
 
 def _score(one: Standing) -> str:
-    """A graded student's points; empty for all others."""
     return spreadsheet_csv.decimal(one.points) if one.state is State.GRADED else ""
 
 

@@ -11,6 +11,7 @@ would take points a second time from those whom it calls late, so a person has t
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -24,7 +25,7 @@ from grader.classroom.canvas_csv import canvas_user
 from grader.classroom.class_records import Pushed, Standing, State, Student, called
 from grader.classroom.gradebook import Gradebook
 from grader.report.shared_wording import number
-from kit.safe_text import counted, one_line
+from kit.safe_text import counted, first, one_line
 
 SETTLES = timedelta(minutes=15)  # how long a request may wait in Canvas
 PAUSES = (2.0, 5.0, 10.0, 20.0, 30.0)  # seconds between looks at what became of a lost request
@@ -66,23 +67,13 @@ class Difference:
     # What a push would send, and the comments that wait.
     changes: list[PendingPush] = field(default_factory=list)
     same: int = 0  # the number of students of whom Canvas has everything
-    left: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, change: PendingPush) -> None:
-        """Add what a push would send about a student, if anything."""
-        if change.fields or change.waits:
-            self.changes.append(change)
-        else:
-            self.same += 1
-
-    def leave(self, student: Student, why: str) -> None:
-        self.left.setdefault(why, []).append(called(student))
+    left: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def notes(self) -> list[str]:
         return [
-            f"{counted(len(who), 'student is', 'students are')} left alone, because "
-            f"{why}: {', '.join(who[:SHOWN])}{' and more' if len(who) > SHOWN else ''}"
+            f"{counted(len(who), 'student is', 'students are')} left alone, because {why}: "
+            f"{first(who, SHOWN)}"
             for why, who in self.left.items()
         ]
 
@@ -153,9 +144,13 @@ def difference(
         theirs = by_user.get(user) if user is not None else None
         before = pushed.get(standing.student.id, Pushed())
         if why := _left_alone(standing, user, theirs, before, rules, users):
-            found.leave(standing.student, why)
+            found.left[why].append(called(standing.student))
         elif user is not None and theirs is not None and _is_told(standing, theirs):
-            found.add(_change(standing, user, theirs, before, rules, now))
+            change = _change(standing, user, theirs, before, rules, now)
+            if change.fields or change.waits:
+                found.changes.append(change)
+            else:
+                found.same += 1
     return found
 
 

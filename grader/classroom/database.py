@@ -248,7 +248,6 @@ def _check_values(database: sqlite3.Connection) -> None:
 
 
 def _migrate(database: sqlite3.Connection, version: int) -> None:
-    """Bring a database of this version to today's version, one migration at a time."""
     for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
         database.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT")
 
@@ -279,7 +278,6 @@ def _schema(database: sqlite3.Connection) -> set[tuple[str, ...]]:
 
 @cache
 def _schema_of(version: int) -> set[tuple[str, ...]]:
-    """Everything that a gradebook of this version defines."""
     with closing(sqlite3.connect(":memory:")) as database:
         database.executescript(";".join(MIGRATIONS[:version]))
         return _schema(database)

@@ -111,12 +111,7 @@ class Class:
         if not found:
             if not text.strip():
                 raise UsageError("the student is empty: expected an id, a name or an address")
-            near = [] if by_beginning else _meant(text, known, {}, True)
-            meant = (
-                f"; did you mean {called(near[0])}?"
-                if len(near) == 1
-                else did_you_mean(text, [word for one in known for word in (one.id, one.name)])
-            )
+            meant = did_you_mean(text, [word for one in known for word in (one.id, one.name)])
             how = meant or f"; `grader status {self.book.path} --verbose` lists all"
             raise UsageError(f"{self.book.path} has no student {one_line(text, 100)}{how}")
         gone = entries.removed.get(found[0].id)

@@ -176,7 +176,6 @@ def student(whole: Class, standing: Standing) -> str:
 
 
 def _times(rules: Policy, standing: Standing) -> list[str]:
-    """A student's deadline and late days, and why the attempt that counts does."""
     lines = []
     if standing.deadline:
         due = rules.local(standing.deadline).isoformat(timespec="minutes")

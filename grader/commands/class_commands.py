@@ -98,11 +98,7 @@ RulesOption = Annotated[
 
 
 def course_and_rules(
-    folder: Path | None,
-    rules_file: Path | None,
-    book: Path,
-    *,
-    grades: bool = False,
+    folder: Path | None, rules_file: Path | None, book: Path, *, grades: bool = False
 ) -> tuple[Course, Policy | None]:
     """The course, and the rules that --policy names, if it names any.
 
@@ -258,14 +254,9 @@ def batch(
 
 def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> list[str]:
     """Check that a roster gives no known student a second entry, or join the two; return notes."""
-    entries, work, listed = (
-        book.students.entries,
-        book.students.with_work(),
-        {s.id for s in students},
-    )
-    known = [one for one in book.students.all() if one.id in work]
-    known = [one for one in known if listed.isdisjoint(entries.of(one.id))]
-    pairs = roster.same_people(students, known)
+    entries, listed = book.students.entries, {one.id for one in students}
+    work = {one for one in book.students.with_work() if listed.isdisjoint(entries.of(one))}
+    pairs = roster.same_people(students, [s for s in book.students.all() if s.id in work])
     if join:
         for old, new in pairs:
             book.students.change("merge", old.id, becomes=new.id, reason="the roster's id")
@@ -467,13 +458,8 @@ def regrade(
                 "such as --isolation auto"
             )
         level = was.isolation if isolation is None else level_named(isolation)
-        today = setups.of_today(
-            course,
-            problems,
-            device=device,
-            isolation=level,
-            seed=was.seed if seed is None else seed,
-        )
+        seed = was.seed if seed is None else seed
+        today = setups.of_today(course, problems, device=device, isolation=level, seed=seed)
         where = _where(executor, address, level, course, course_folder, jobs=jobs)
         whole = Class(opened, course, rules)
         if students or keep_others:
@@ -602,8 +588,10 @@ def diff(
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
         if exported is not None:
-            _say_differences(whole, exported)
-            return
+            theirs = gradescope_comparison.read(exported)
+            found = gradescope_comparison.differences(whole.standings(problems=False), theirs)
+            files.say(status_texts.compared(found, len(theirs)))
+            raise typer.Exit(1 if found else 0)
         current = _current(opened, device)
         before, other = opened.setups.before(device), opened.setups.last_other(device, current)
         if before is not None and (other is None or other < current):
@@ -613,14 +601,6 @@ def diff(
         if other is None:
             raise UsageError(f"{book}: nothing was regraded; first run `grader regrade {book}`")
         _say_changes(whole, current, other, verbose=verbose)
-
-
-def _say_differences(whole: Class, exported: Path) -> None:
-    theirs = gradescope_comparison.read(exported)
-    found = gradescope_comparison.differences(whole.standings(problems=False), theirs)
-    files.say(status_texts.compared(found, len(theirs)))
-    if found:
-        raise typer.Exit(1)
 
 
 def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:

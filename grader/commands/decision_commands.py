@@ -2,7 +2,6 @@
 
 import unicodedata
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +19,6 @@ from grader.commands.shared_options import (
     app,
     argument,
     chosen,
-    note,
     option,
     require_one,
 )
@@ -140,15 +138,12 @@ def _decide(whole: Class, decided: Callable[[Class], list[Decision]], *, keep: b
     with whole.book.decisions.together(keep=keep is not False):
         overrides.write(whole, found)
         after = {one.student.id: one for one in whole.standings()}
-        notes = list(overrides.notes(rules, after, found, datetime.now(UTC)))
     for student in dict.fromkeys(one.student for one in found):
         now = status_texts.grade_and_deadline(rules, after[student])
         lines = status_texts.changed(before[student], now)
         if keep is None:
             lines = now if found[0].until else now[:1]
         files.say("".join(f"{one_line(line, 500)}\n" for line in lines), needed=False)
-    for one in notes:
-        note(one, 300)
     if keep is not None:
         done = "this is written" if keep else "nothing is written; --apply writes this"
         files.say(f"{done}\n", needed=False)
@@ -172,7 +167,6 @@ def _require_reason(reason: str) -> None:
 
 
 def _require_points(points: float | None) -> None:
-    """Refuse an infinite number of points."""
     if points is not None and not points < late_policy.MOST:
         raise UsageError(f"--points {points:g}: expected a number of points, such as 4.5")
 
@@ -304,15 +298,12 @@ def _require_free(book: Gradebook, who: str, new_id: str) -> None:
     entries = book.students.entries
     known = {one.id for one in book.students.all(removed=True)}
     former = {entry for one in known for entry in entries.of(one)}
-    taken = [one for one in sorted(former) if one.casefold() == new_id.casefold() and one != who]
-    if not taken:
-        return
-    if entries.id_of(taken[0]) == who:
-        raise UsageError(f"--id {new_id}: it is a former id of {who}; --undo brings it back")
-    raise UsageError(
-        f"--id {new_id}: a student has this id; if both are one student, use "
-        f"`grader merge-students`"
-    )
+    for one in sorted(former - {who}):
+        if one.casefold() == new_id.casefold():
+            is_own = entries.id_of(one) == who
+            how = f"it is a former id of {who}; --undo brings it back"
+            other = "a student has this id; if both are one, use `grader merge-students`"
+            raise UsageError(f"--id {new_id}: {how if is_own else other}")
 
 
 # --- comments and regrade requests ----------------------------------------------------------------

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from grader.base import files
 from grader.base.errors import UsageError
@@ -45,7 +46,12 @@ REASONS = {
     "module": "it is a module beside other submissions of its student",
 }
 
-Found = tuple[list[HandedIn], list[str]]  # the submissions of a layout, and notes
+
+class Found(NamedTuple):
+    """What a folder has."""
+
+    handed_in: list[HandedIn]
+    notes: list[str]
 
 
 @dataclass(frozen=True)

@@ -58,11 +58,10 @@ def plain(items: list[FolderItem]) -> Found:
     for item in [item for item in others if item.kind == "file" and UNREADABLE.search(item.name)]:
         others.remove(item)
         handed_in.append(_unreadable(item))
-    return handed_in, [*doubtful, *first_notes(notes), *notes_of_skipped(others)]
+    return Found(handed_in, [*doubtful, *first_notes(notes), *notes_of_skipped(others)])
 
 
 def _warnings(graded: list[FolderItem], attempts: int) -> list[str]:
-    """What a person should check about the names."""
     archives = [item for item in graded if item.kind == "archive"]
     found = [note for one in DOWNLOADS.values() for note in _warn_of(one, archives)]
     found += [*_warn_of_times(graded), *warn_of_clones(graded)]
@@ -97,7 +96,6 @@ def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> None:
 
 
 def _has_submissions(folder: Path) -> bool:
-    """Whether a folder has subfolders named like Gradescope's submissions."""
     with suppress(UsageError):
         return any(
             i.kind == "folder" and GRADESCOPE.fullmatch(i.path.name) for i in items_in(folder)
@@ -125,11 +123,11 @@ def _attempts(item: FolderItem, whole: HandedIn) -> Found:
         inside = items_in(item.path) if item.kind == "folder" else []
     folders = [i.path for i in inside if i.kind == "folder"]
     if any(os.path.isdir(path / "assignment") for path in [item.path, *folders]):
-        return [], []
+        return Found([], [])
     archives = [i for i in inside if i.kind == "archive"]
     if len(archives) > MOST_ATTEMPTS:
         found = f"its folder has {len(archives):,} archives; expected at most {MOST_ATTEMPTS}"
-        return [msgspec.structs.replace(whole, doubt=found)], []
+        return Found([msgspec.structs.replace(whole, doubt=found)], [])
     archives.sort(key=lambda archive: (_modified(archive), archive.path.name))
     links = [
         f"{item.name}/{i.name} is left out: {REASONS[i.kind]}."
@@ -142,10 +140,11 @@ def _attempts(item: FolderItem, whole: HandedIn) -> Found:
         for i in archives
         if TIMED.fullmatch(i.stem)
     ]
-    return [
+    each = [
         msgspec.structs.replace(whole, path=i.path, number=number)
         for number, i in enumerate(archives, start=1)
-    ], links + dated
+    ]
+    return Found(each, links + dated)
 
 
 def _modified(item: FolderItem) -> float:

@@ -204,7 +204,6 @@ class RayExecutor:
         return Started(submission, self._nodes[actor.node].name)
 
     def _finish(self, actor: _Actor) -> Iterator[BatchEvent]:
-        """Read a grader's answer, or handle its death."""
         call, submission = actor.call, actor.submission
         actor.call = actor.submission = None
         node = self._nodes[actor.node]
@@ -286,7 +285,6 @@ class RayExecutor:
         return _Actor(node, handle, handle.get_ready.remote())
 
     def _forget(self, actor: _Actor) -> None:
-        """Remove a grader from the list, and kill it if it is still running."""
         self._actors.remove(actor)
         self._ray.kill(actor.handle)
 
@@ -315,7 +313,6 @@ class RayExecutor:
 
 
 def _reason(error: Exception) -> str:
-    """Ray's message about an error, without Ray's traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
 
@@ -343,7 +340,6 @@ def require(address: str | None, isolation: Isolation) -> None:
 
 
 def _connected(address: str | None, where: str) -> Any:
-    """The module `ray`, connected to a cluster."""
     import ray
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send nothing about a class to others

@@ -151,7 +151,7 @@ def _push(
     course, assignment = api.course(), api.assignment()
     canvas_push.require_gradable(course, assignment)
     most = max((one.max_score for one in standings), default=0.0)
-    files.say(_title(api, course.name, assignment, most, policy), needed=False)
+    files.say(_title(api, course.name, assignment, most), needed=False)
     standings = canvas_csv.for_canvas(standings, policy, assignment.points_possible)
     rules = replace(rules, deducts=api.deducts_for_lateness())
 
@@ -173,7 +173,6 @@ def _push(
 
 
 def _say_outcome(found: Difference, left: Difference, complaint: str) -> None:
-    """Say what was pushed, and what Canvas did not take."""
     remaining = {one.user for one in left.changes}
     done = [one for one in found.changes if one.user not in remaining]
     grades, comments = sum(one.grade for one in done), sum(bool(one.comment) for one in done)
@@ -196,28 +195,19 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def _title(
-    api: CanvasApi, course: str, assignment: CanvasAssignment, most: float, policy: Policy
-) -> str:
-    """What is pushed to, and what a person should know about it."""
+def _title(api: CanvasApi, course: str, assignment: CanvasAssignment, most: float) -> str:
     of = assignment.points_possible
     lines = [f"{api.place}: {course}, {assignment.name}"]
-    if of is not None and abs(of - most) > 0.005:
+    if of is not None and abs(of - most) > spreadsheet_csv.SMALL:
         lines.append(
             f"Canvas' assignment is out of {number(of)} points, ours out of {number(most)}"
         )
-    rules = policy.of(CanvasRules)
-    if rules.canvas_points and abs(rules.canvas_points - most) > spreadsheet_csv.SMALL:
-        lines.append(f"ours are scaled to {number(rules.canvas_points)} points")
-    if rules.canvas_decimals < 4:
-        lines.append(f"ours are rounded to {counted(rules.canvas_decimals, 'decimal')}")
     if assignment.post_manually:
         lines.append("Canvas hides grades and comments of this assignment until you post them")
     return "".join(f"{one_line(line, 300)}\n" for line in lines)
 
 
 def _table(found: Difference) -> str:
-    """A row for each student about whom something is sent."""
     table = Table(box=None, pad_edge=False)
     for name in ("student", "Canvas", "ours", "comment"):
         table.add_column(name, overflow="fold")

@@ -55,7 +55,6 @@ def handed_in(tmp_path):
 
 
 def batch_of(handed_in, book, course, *options):
-    """The command line of a batch in a process of its own."""
     words = ["batch", handed_in, "--gradebook", book, "--course", course, *options]
     return [sys.executable, "-m", "grader", *map(str, words)]
 
@@ -172,7 +171,6 @@ def test_a_process_that_is_killed_costs_a_second_try(started):
 
 
 def test_a_process_that_dies_between_two_submissions_costs_no_try(course):
-    """The pool of the first submission is broken before the second one is submitted."""
     here = courses.load(course)
     setup = setups.of_today(here, here.problems, device="cpu", isolation="bubblewrap", seed=0)
     left = [Submission(name, {"assignment/activations.py": CLASS[name][0].encode()}, [])
@@ -228,7 +226,6 @@ def test_a_box_that_is_lost_after_the_first_result_ends_no_batch(course, handed_
 
 
 def command_of(process):
-    """The command line of a process; empty after its end."""
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes()
     except OSError:

@@ -117,7 +117,6 @@ def test_no_cell_can_be_a_formula(text):
     ],
 )
 def test_an_apostrophe_is_removed_only_where_it_was_added(text, cell):
-    """A negative number in the roster stays a number."""
     table = csv_table([standing(Student(id="a", name=text))], [])
     assert (cell, text) == (cells(table)[1][1], rows(table)["a"]["name"])
 
@@ -154,7 +153,6 @@ def filled(standings=CLASS, exported=EXPORTED, title="Homework 1", former=None, 
 
 
 def column(text, place=6):
-    """One column of a CSV text, by the first cell of each row."""
     return {row[0]: row[place] for row in cells(text)}
 
 
@@ -179,7 +177,6 @@ def test_only_the_assignments_column_of_an_export_changes(rules):
 
 
 def test_the_form_of_the_export_is_kept():
-    """Line ends, the delimiter and a decimal comma."""
     dos = "\ufeff" + EXPORTED.replace("\n", "\r\n")
     assert "\ufeff" + filled().text.replace("\n", "\r\n") == filled(exported=dos).text
     other = io.StringIO(newline="")

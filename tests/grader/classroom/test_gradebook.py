@@ -41,7 +41,6 @@ def path(tmp_path):
 
 @pytest.fixture
 def book(path):
-    """A new gradebook with two students, open for writing."""
     with gradebook.writing(path, create=True) as opened:
         opened.students.enrol([Student(id="ada", name="Ada"), Student(id="bob")])
         yield opened
@@ -230,7 +229,6 @@ EDITS = {
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
 def test_an_edited_gradebook_is_named(book, path, edit):
-    """A value with which no command could compute is no fault of the grader."""
     book.students.enrol([Student(id="ada", columns={"a": "b"})])
     book.attempts.add("ada", "ada.zip", of("x = 1"), submitted_at=NOON)
     number = book.setups.number_of(SETUP)
@@ -252,7 +250,6 @@ def test_an_edited_gradebook_is_named(book, path, edit):
 
 
 def test_stored_rules_are_checked_as_those_of_a_policy(book, path):
-    """The gradebook may be somebody else's."""
     noon = datetime(2026, 10, 1, 12)
     for policy, wrong in (
         (Policy(handout_url="javascript:alert(1)"), r"handout_url in .* is javascript:alert"),
@@ -324,13 +321,16 @@ def test_a_clock_that_goes_back_changes_nothing_that_counts(book, monkeypatch):
     assert book.decisions.extensions()["ada"] == NOON.replace(day=2)
 
 
-READ_ONLY = """
-import sys
+IMPORTS = """
+import os, sys
 from pathlib import Path
 from grader.classroom import gradebook
 from grader.classroom.class_records import Student
 from grader.base.errors import MachineFault
+from grader.submission.submissions import Submission
 path = Path(sys.argv[1]) / "class.sqlite"
+"""
+READ_ONLY = """
 try:
     with gradebook.writing(path) as book:
         book.students.enrol([Student(id="bob")])
@@ -339,13 +339,25 @@ except MachineFault as e:
 with gradebook.reading(path) as book:
     print([student.id for student in book.students.all()])
 """
+FULL = """
+try:
+    with gradebook.writing(path, create=True) as book:
+        book.students.enrol([Student(id="ada")])
+        for i in range(10_000):
+            sources = {"assignment/a.py": os.urandom(9999)}
+            book.attempts.add("ada", f"{i}", Submission("a", sources, []))
+except MachineFault as e:
+    print(e)
+with gradebook.reading(path) as book:
+    kept = len(book.attempts.all())
+    print(kept > 50, kept == i, book._database.execute("PRAGMA integrity_check").fetchone()[0])
+"""
 
 
 def mounted(root, folder, mount, program):
-    """Run a program with a folder mounted by this command, and return its output."""
     script = f'{mount} || exit 77; exec "$0" -c "$1" {folder}'
-    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, sys.executable, program]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, sys.executable]
+    done = subprocess.run([*command, IMPORTS + program], cwd=root, capture_output=True, text=True)
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("mounting is not allowed here")
     assert not done.stderr
@@ -371,28 +383,6 @@ def test_what_is_read_only_is_named_and_can_be_read(path, tmp_path, root, place,
     assert said == f"{path}{reason}\n['ada']\n"
 
 
-FULL = """
-import os, sys
-from pathlib import Path
-from grader.classroom import gradebook
-from grader.classroom.class_records import Student
-from grader.base.errors import MachineFault
-from grader.submission.submissions import Submission
-path = Path(sys.argv[1]) / "class.sqlite"
-try:
-    with gradebook.writing(path, create=True) as book:
-        book.students.enrol([Student(id="ada")])
-        for i in range(10_000):
-            sources = {"assignment/a.py": os.urandom(9999)}
-            book.attempts.add("ada", f"{i}", Submission("a", sources, []))
-except MachineFault as e:
-    print(e)
-with gradebook.reading(path) as book:
-    kept = len(book.attempts.all())
-    print(kept > 50, kept == i, book._database.execute("PRAGMA integrity_check").fetchone()[0])
-"""
-
-
 @pytest.mark.slow
 def test_a_full_disk_costs_nothing_that_was_written(tmp_path, root):
     said = mounted(root, tmp_path, f"mount -t tmpfs -o size=3m tmpfs {tmp_path}", FULL)
@@ -411,7 +401,6 @@ DECIDES_NOTHING = {
 
 
 def test_all_that_grading_imports_is_in_the_hash():
-    """A new module that affects scores cannot be left out of the hash."""
     found, left = set(), {"grader.grading.grade"}
     while left:
         name = left.pop()

@@ -77,7 +77,6 @@ submission_102:
 
 
 def export(folder: Path, text: str = YAML, *names: str) -> Path:
-    """A Gradescope export with this metadata and these further entries."""
     put(folder, *(names or ("submission_101/", "submission_102/")))
     (folder / "submission_metadata.yml").write_text(text, encoding="utf-8")
     return folder
@@ -289,15 +288,12 @@ def test_moodles_folders_and_files_give_names(tmp_path):
     put(tmp_path / "chosen", f"Eve_18{of}_x_77{of}_hw.zip", f"Ida_19{of}_hw.zip")
     eve = recognise(tmp_path / "chosen").handed_in[0]
     assert "Eve" == eve.key, "students choose what follows Moodle's own number"
-    listed = assign([eve], [Student(id="77", name="Jane van Doe")])
-    assert ["Eve"] == [student.id for student, _ in listed.attempts]
     (cy,) = [one for one in found.handed_in if one.key == "Cy Li"]
-    accepted = Accepted(modules=("assignment/linear.py", "assignment/data.py"))
-    read = submissions.read(cy.path, accepted, parts=dict(cy.parts))
-    assert [*read.sources] == ["assignment/linear.py"]
+    assert cy.parts == (("linear.py", cy.path),)
+    roster = [Student(id="77", name="Jane van Doe"), Student(id="78", name="Li, Cy")]
     jane = next(one for one in found.handed_in if one.key == "Jane van Doe")
-    listed = assign([jane], [Student(id="77", name="Jane van Doe")])
-    assert [student.id for student, _ in listed.attempts] == ["77"]
+    listed = assign([jane, eve, cy], roster).attempts
+    assert ["77", "78", "Eve"] == [student.id for student, _ in listed]
 
 
 # --- names of a given form ------------------------------------------------------------------------
@@ -320,7 +316,6 @@ def test_names_of_a_given_form(tmp_path):
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ("{sid}.zip", "--layout {sid}.zip: {sid} is unknown; there are {id} (the student's id"),
         ("{any}.zip", "expected one of {id}, {name} and {email}, each once"),
         ("{id}{id}.zip", "expected one of {id}"),
         ("{id}.tar", "has nothing to grade: no name fits --layout {id}.tar"),
@@ -337,7 +332,6 @@ def test_a_form_that_fits_nothing_is_refused(tmp_path, form, said):
 
 
 def commit(folder, at):
-    """Make a repository with one commit at this time."""
     folder.mkdir()
     git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@x.edu", "-C", str(folder)]
     times = {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
@@ -442,7 +436,6 @@ NO_TIMES = {
 
 @pytest.mark.parametrize(("at", "sentence"), [(at, s) for s in NO_TIMES for at in NO_TIMES[s]])
 def test_a_time_that_is_none_or_has_no_zone_is_in_doubt(tmp_path, at, sentence):
-    """A person decides about this student, who may be late; the others are graded."""
     name = f"ada@{at}.zip"
     doubtful, other = recognise(put(tmp_path, name, "bob.zip")).handed_in
     assert ("ada", None) == (doubtful.key, doubtful.submitted_at)
@@ -482,7 +475,6 @@ def test_the_archives_in_a_students_folder_are_attempts(tmp_path):
 
 
 def test_a_time_ahead_is_told(tmp_path):
-    """It counts, but a slip in it would decide lateness and which attempt counts."""
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     put(tmp_path, f"ada@{tomorrow:%Y-%m-%dT%H-%M-%S}Z.zip", "bob@2020-01-01T00-00-00Z.zip")
     found = recognise(tmp_path)
@@ -601,8 +593,6 @@ def test_a_folder_with_nothing_to_grade_says_what_was_expected(tmp_path, names):
 
 
 def test_what_is_no_class_is_refused(tmp_path):
-    assert "does not exist" in refusal(tmp_path / "nowhere")
     assert "cannot be read: File name too long" in refusal(tmp_path / ("x" * 300))
     put(tmp_path, "assignment/linear.py", "other/ada.zip")
-    assert "is a file; name the folder" in refusal(tmp_path / "other" / "ada.zip")
     assert "is a single submission; pass the folder of the whole class" in refusal(tmp_path)

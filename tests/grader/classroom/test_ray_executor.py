@@ -34,7 +34,6 @@ def course(root, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def raylets():
-    """A cluster with one CPU, on its only worker node."""
     cluster = Raylets()
     try:
         cluster.add("one")
@@ -52,7 +51,6 @@ def handed_in(tmp_path):
 
 
 def hand_in_slow(folder, count):
-    """Write `count` different right submissions that take up to a second each."""
     for i in range(count):
         slow = SOLVED.replace("    e =", f"    import time\n    time.sleep({i % 10 / 10})\n    e =")
         hand_in(folder, f"slow{i}", f"{slow}# {i}\n")
@@ -60,7 +58,6 @@ def hand_in_slow(folder, count):
 
 @pytest.fixture
 def batch(course, raylets, handed_in):
-    """A function that starts `grader batch` on these submissions."""
 
     def start(book, *options, executor="ray", cluster=raylets):
         command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
@@ -73,7 +70,6 @@ def batch(course, raylets, handed_in):
 
 
 def programs_without_bubblewrap(folder):
-    """A folder for PATH with the programs that Ray needs, but without bwrap."""
     folder.mkdir()
     for program in ("bash", "sh", "ps", "uname", "env"):
         (folder / program).symlink_to(shutil.which(program))
@@ -239,7 +235,6 @@ def test_whatever_ends_a_run_the_next_one_goes_on(batch, handed_in, tmp_path):
 
 
 def graders():
-    """The processes of Ray actors that grade."""
     listed = subprocess.run(["ps", "-wweo", "pid=,args="], capture_output=True, text=True).stdout
     return [line for line in listed.splitlines() if "ray::Grader" in line]
 

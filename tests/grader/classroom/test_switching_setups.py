@@ -6,7 +6,6 @@ test_term.py regrade real submissions on a CPU.
 
 import re
 import shlex
-import zipfile
 from contextlib import contextmanager
 
 import msgspec
@@ -22,6 +21,7 @@ from grader.course import courses
 from grader.results.points import problem_result, submission_result
 from grader.results.result_records import GraderInfo, Outcome
 from grader.submission.submissions import read
+from tests.grader.classroom.a_class import hand_in
 
 SOURCE = "def relu(x):\n    return x\n"
 STUDENTS = ("ada", "bob")
@@ -42,7 +42,6 @@ HAD = [[one] for one in ASKED] + [
 
 
 def words_of(setups_):
-    """The setups, in words for a test's id."""
     return "+".join(
         f"{one['device']}-{len(one['problems'])}-{one['isolation']}-{one['seed']}"
         for one in setups_
@@ -78,8 +77,7 @@ class Classroom:
         self.run = typed.all
         self.folder.mkdir()
         for name in STUDENTS:
-            with zipfile.ZipFile(self.folder / f"{name}.zip", "w") as archive:
-                archive.writestr("assignment/activations.py", f"{SOURCE}# {name}")
+            hand_in(self.folder, name, f"{SOURCE}# {name}")
         monkeypatch.setattr(class_commands.batches, "grade", self._grade)
         monkeypatch.setattr(class_commands, "device_named", self._device)
         self.has_gpu = True
@@ -102,7 +100,6 @@ class Classroom:
         return BatchProgress(0)
 
     def has(self, *chosen):
-        """Write a gradebook in which runs of these setups count."""
         with gradebook.writing(self.book, create=True) as book:
             for name in STUDENTS:
                 book.students.enrol([Student(id=name)])
@@ -128,14 +125,13 @@ class Classroom:
     def shown(self):
         return self.run("status", self.book, "--course", self.course.root)[1]
 
-    def batch(self, chosen, *more):
-        """Run batch with the options for a setup."""
+    def batch(self, chosen):
         words = ["--device", chosen["device"], "--isolation", chosen["isolation"]]
         words += ["--seed", chosen["seed"]]
         if chosen["problems"] != EVERY:
             words += [word for name in chosen["problems"] for word in ("--only", name)]
         course = ("--course", self.course.root)
-        return self.run("batch", self.folder, "--gradebook", self.book, *course, *words, *more)
+        return self.run("batch", self.folder, "--gradebook", self.book, *course, *words)
 
     def grades(self):
         """Each student's state and points, and the setups that count."""

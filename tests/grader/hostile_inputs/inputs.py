@@ -403,7 +403,7 @@ def read_submission(path):
 
 def shown(found):
     """What a reader returned, in a few words."""
-    if isinstance(found, intake.Intake):
+    if isinstance(found, intake.Found):
         times = sum(one.submitted_at is not None for one in found.handed_in)
         return f"{len(found.handed_in)} handed in, {times} with a time"
     return str(found)[:200]
