@@ -25,7 +25,7 @@ WIDE = 200  # the width if stdout is not a terminal, so that lines stay whole
 
 def status(whole: Class, *, verbose: bool) -> str:
     """Counts of the class, who needs attention or everyone, and the open regrade requests."""
-    found, book = whole.standings(problems=False), whole.book
+    found, book = whole.standings(), whole.book
     lines = [_counts(found)]
     lines += [
         f"a run with --device {device} is under way, with results of "
@@ -163,7 +163,7 @@ def student(whole: Class, standing: Standing) -> str:
     entries = book.students.entries.of(who)[1:]
     if entries:
         lines.append(f"  also known as {', '.join(entries)}")
-    grades = [book.results.grades(setup, problems=False) for setup in book.results.counting()]
+    grades = [book.results.grades(setup) for setup in book.results.counting()]
     for number, attempt in enumerate(book.attempts.all(who), start=1):
         mark = "counts" if number == standing.attempt else ""
         score = next((g[attempt.sources or ""].score for g in grades if attempt.sources in g), None)
