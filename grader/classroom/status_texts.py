@@ -75,15 +75,14 @@ def _requests(found: list[RegradeRequest], *, verbose: bool) -> list[str]:
 def _notes_on_names(whole: Class, found: list[Standing]) -> list[str]:
     """Who may have handed in a solution under another name, in the attempt that counts."""
     counting = {(one.student.id, one.attempt): one for one in found}
-    numbers, notes = Counter[str](), list[str]()
-    for attempt in whole.book.attempts.all():
-        numbers[attempt.student] += 1
-        if standing := counting.get((attempt.student, numbers[attempt.student])):
-            notes += [
-                one_line(f"{called(standing.student)}: {one.path}: {one.reason}", 300)
-                for one in attempt.ignored
-                if handing_in.MEANT in one.reason
-            ]
+    numbers = whole.book.attempts.numbers()
+    notes = [
+        one_line(f"{called(standing.student)}: {one.path}: {one.reason}", 300)
+        for attempt in whole.book.attempts.all()
+        if (standing := counting.get((attempt.student, numbers[attempt.id])))
+        for one in attempt.ignored
+        if handing_in.MEANT in one.reason
+    ]
     more = [f"and {len(notes) - SHOWN} more such files"] if len(notes) > SHOWN else []
     return [*notes[:SHOWN], *more]
 
