@@ -254,7 +254,7 @@ class HostName:
 class ProcessIds:
     """process ids"""
 
-    STEP = 250
+    STEP = 80
 
     def see():
         pid = os.fork() or os._exit(0)
@@ -262,7 +262,7 @@ class ProcessIds:
         return pid
 
     def change():
-        return [ProcessIds.see() for _ in range(300)] != []
+        return [ProcessIds.see() for _ in range(100)] != []
 
 
 class NumbersOfSessions:

@@ -51,6 +51,7 @@ from tests.grader.in_the_sandbox import (
     session,
 )  # fmt: skip
 from tests.grader.processes import alive, ran
+from tests.grader.small_courses import LISTS, with_lists
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gpu")]  # one warm sandbox serves this file
 
@@ -102,7 +103,7 @@ def boxed(tmp_path_factory):
     """A sandbox with the stand-in GPU and one library of its driver."""
     folder, name = tmp_path_factory.mktemp("driver"), "libcuda.so.1"
     given = stand_in(folder / "dev", libraries=[(name, library(folder / "lib", name))])
-    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=8 * MIB, gpu=given) as running:
+    with Sandbox(PLAIN.tests, isolation="bubblewrap", scratch_bytes=8 * MIB, gpu=given) as running:
         yield running
 
 
@@ -581,18 +582,25 @@ def test_the_libraries_that_a_torch_for_cuda_brings_are_shown(tmp_path, monkeypa
 # --- whose fault a failed test on a GPU is --------------------------------------------------------
 
 
-@pytest.fixture
-def graded(boxed, tmp_path, monkeypatch):
-    """A function that grades the reference, whose CUDA test of `checkpoint` fails without CUDA.
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """A course without torch, whose three tests are for a GPU as well."""
+    made = with_lists(tmp_path_factory.mktemp("course") / "lists")
+    for hidden in made.glob("tests/hidden/*/test_hidden.py"):
+        shutil.copy(hidden, hidden.with_name("test_cuda.py"))
+    return courses.load(made)
 
-    Its argument gives the results of the device checks. It returns their number, the problem, the
-    status and the message of each CUDA test, and the statuses of `tensor_memory`.
+
+@pytest.fixture
+def graded(boxed, course, tmp_path, monkeypatch):
+    """A function that grades a solution, whose `relu` may be wrong, on the GPU.
+
+    Its other arguments are the results of the device checks. It returns the number of these, the
+    status and the message of each test, and the state of the GPU afterwards.
     """
     monkeypatch.setenv(gpu_turns.FOLDER_VARIABLE, str(tmp_path / "queues"))
-    submission = Submission("s", courses.sources_in(COURSE.reference), [])
-    problems = [COURSE.problem("checkpoint"), COURSE.problem("tensor_memory")]
 
-    def grades(*looks):
+    def grades(relu, *looks, progress=None):
         left, seen = list(looks), []
 
         def look(session, needed_bytes):
@@ -602,23 +610,26 @@ def graded(boxed, tmp_path, monkeypatch):
 
         if looks != ("real",):
             monkeypatch.setattr(gpu_health, "check_device", look)
-        result = grade(submission, COURSE, boxed, problems=problems, device="cuda")
-        one, other = result.problems
-        of_cuda = [(t.id, t.status, t.said) for t in one.tests if t.id.startswith("cuda/")]
-        return len(seen), of_cuda, {test.status for test in other.tests}
+        sources = {"assignment/activations.py": LISTS.replace("max(0.0, n)", relu).encode()}
+        result = grade(
+            Submission("s", sources, []), course, boxed,
+            problems=course.problems, device="cuda", progress=progress,
+        )  # fmt: skip
+        of_cuda = [t for p in result.problems for t in p.tests if t.device == "cuda"]
+        ends = [(str(test.status), test.what) for test in of_cuda]
+        return len(seen), ends, result.grader.readings["afterwards"]
 
     return grades
 
 
-@without_cuda
+SOLVED, MISTAKEN = "max(0.0, n)", "abs(n)"
+
+
 def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(graded):
-    """The device is checked once before the tests and after each failure."""
-    count, tests, others = graded()
-    names = ("checkpoints_across_devices", "generator_of_the_gpu_goes_on")
-    failed = [(f"cuda/test_{name}", "failed") for name in names]
-    assert failed == [(name, status) for name, status, _ in tests]
-    assert count == 5, "one before, one after each of three cases and one of the other test"
-    assert {"deferred"} == others
+    """The device is checked before the tests, after each failure and after the last test."""
+    count, ends, afterwards = graded(MISTAKEN)
+    assert ["failed", "passed", "passed"] == [status for status, _ in ends]
+    assert (3, "it works") == (count, afterwards)
 
 
 @without_cuda
@@ -632,8 +643,26 @@ def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(graded):
 )
 def test_a_gpu_that_breaks_costs_nobody_a_point(graded, looks, said):
     """The test during which it broke is our fault, and so are all later ones, which do not run."""
-    count, tests, others = graded(*looks)
-    assert ["grader_error"] * 2 == [status for _, status, _ in tests]
-    assert all(said in message for *_, message in tests)
+    count, ends, afterwards = graded(MISTAKEN, *looks)
+    assert ["grader_error"] * 3 == [status for status, _ in ends]
+    assert all(said in message for _, message in ends)
     assert count == (0 if looks == ("real",) else 2)
-    assert {"deferred"} == others
+    assert said in afterwards
+
+
+def test_a_gpu_that_breaks_afterwards_costs_nobody_a_point(graded, monkeypatch):
+    """The submission keeps its points, the next one is not graded, and the third one is again."""
+    held = []  # while it is not empty, something holds memory
+    monkeypatch.setattr("grader.sandbox.sandbox.GIVE_BACK_SECONDS", 0.0)
+    monkeypatch.setattr(Counted, "used", staticmethod(lambda: 5 * GIB if held else 0))
+
+    def take(problem, done, of):
+        held.extend([problem] if done == of else [])
+
+    passed = [("passed", "")] * 3
+    more = "the GPU holds 5120 MiB more than before the first submission: end the processes that "
+    more += "nvidia-smi lists, or reset the GPU"
+    assert (passed, more) == graded(SOLVED, progress=take)[1:]
+    assert ([("grader_error", more)] * 3, more) == graded(SOLVED)[1:]
+    held.clear()
+    assert (passed, "it works") == graded(SOLVED)[1:]

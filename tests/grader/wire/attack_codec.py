@@ -24,13 +24,13 @@ import typing
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
+import kit
 from grader.base.errors import StudentFault
 from grader.course.courses import Limits
 from grader.grading.blame import difference
@@ -44,10 +44,7 @@ from tests.grader.wire.test_protocol import HOSTILE
 # What reading and looking may take, in addition to the imported libraries. An answer may show
 # 16 MiB, and a comparison makes a few copies in float64.
 MOST_MEMORY = 1 << 30
-LIMITS = Limits(
-    wall_seconds=10, cpu_seconds=10, memory_bytes=2**29, device_memory_bytes=2**30, processes=8,
-    file_bytes=2**20, submission_seconds=300.0,
-)  # fmt: skip
+LIMITS = Limits(**kit.USUAL_LIMITS)
 KINDS: list[Any] = [
     torch.Tensor, np.ndarray, int, float, str, dict, list, tuple, type(None), typing.Any,
 ]  # fmt: skip
@@ -74,16 +71,8 @@ WORDS = ["id", "value", "raised", "policy", "unsendable", "text", "kinds", "wher
 # --- frames ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Frame:
-    """The head and the body of a frame."""
-
-    head: bytes
-    body: bytes
-
-
-def frame(seed: int, number: int) -> Frame:
-    """The frame with this number; the same arguments give the same frame."""
+def frame(seed: int, number: int) -> tuple[bytes, bytes]:
+    """The head and the body of the frame with this number, which are the same in each run."""
     rng = random.Random(seed * 2**32 + number)
     tree, body = _valid(rng) if rng.random() < 0.8 else (_tree(rng), rng.randbytes(16))
     for _ in range(rng.choice([0, 0, 1, 1, 2, 3])):
@@ -91,7 +80,7 @@ def frame(seed: int, number: int) -> Frame:
     if rng.random() < 0.3:
         name = rng.choice(WORDS[1:5])
         tree = {"dict": {"id": rng.choice([1, 1, True, 2]), name: tree}}
-    return Frame(_text(rng, tree), body)
+    return _text(rng, tree), body
 
 
 def _text(rng: random.Random, tree: Any) -> bytes:
@@ -191,14 +180,7 @@ def _tree(rng: random.Random, depth: int = 0) -> Any:
     if depth < 3 and rng.random() < 0.3:
         parts = [_tree(rng, depth + 1) for _ in range(rng.randrange(1, 4))]
         return rng.choice([{"list": parts}, {"dict": dict(zip(WORDS, parts, strict=False))}])
-    return rng.choice(list(HOSTILE.values())) if rng.random() < 0.95 else _deep(rng)
-
-
-def _deep(rng: random.Random) -> Any:
-    tree: Any = 1
-    for _ in range(rng.choice([20, 24, 25, 60])):
-        tree = {"list": [tree]}
-    return tree
+    return rng.choice(list(HOSTILE.values()))
 
 
 # --- their memory ---------------------------------------------------------------------------------
@@ -342,10 +324,10 @@ def attack(seed: int, numbers: range, progress: mmap.mmap) -> dict[str, int]:
     last: Any = torch.ones(2, 3)
     for number in numbers:
         progress[:8] = number.to_bytes(8)
-        one = frame(seed, number)
-        body = memory.holding(one.body, at_the_end=number % 2 == 0)
+        head, content = frame(seed, number)
+        body = memory.holding(content, at_the_end=number % 2 == 0)
         try:
-            value = protocol.decode(one.head, body, protocol.MAX_ANSWER_BYTES)
+            value = protocol.decode(head, body, protocol.MAX_ANSWER_BYTES)
         except protocol.ProtocolError:
             counts["refused"] += 1
             continue

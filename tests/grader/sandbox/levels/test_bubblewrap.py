@@ -106,12 +106,6 @@ def test_nothing_but_tmp_can_be_written_to(sandbox):
     assert "written" == answer(sandbox, WRITE, "/tmp/x")
 
 
-def test_there_is_no_network(sandbox):
-    """There is only a loopback interface; no socket reaches it, which an attack tries."""
-    lines = answer(sandbox, "def f():\n    return open('/proc/net/dev').read().splitlines()[2:]\n")
-    assert ["lo"] == [line.split(":")[0].strip() for line in lines]
-
-
 def test_of_the_project_only_what_a_student_needs_can_be_seen(sandbox):
     """The search leaves out the packages, the libraries of the system and the kernel's folders."""
     source = """

@@ -58,8 +58,8 @@ def boxed(driver):
 
 
 def with_a_gpu(gpu):
-    """A sandbox of the second level with this GPU, whose zygote does not import torch."""
-    options = {"scratch_bytes": MIB, "packages": (), "preload": (), "gpu": gpu}
+    """A sandbox of the second level with this GPU."""
+    options = {"scratch_bytes": MIB, "packages": ("torch",), "gpu": gpu}
     return Sandbox(PLAIN.tests, isolation="landlock", **options)
 
 
