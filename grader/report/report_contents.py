@@ -175,4 +175,3 @@ class Format:
     file: str = ""
     folder: str = ""
     quotes: bool = False  # whether it quotes the student's code
-    of_refused: bool = True  # whether a student whose submission was refused gets one, too

@@ -113,7 +113,7 @@ def boxed(tmp_path_factory):
 @without_gpu
 def test_without_a_gpu_the_command_says_so_in_one_line(grader, root):
     """It exits with 2, as after any mistake of its user."""
-    done = grader("grade", root / "examples" / "sample.zip", "--device", "cuda")
+    done = grader("grade", root, "--device", "cuda")
     assert (2, "", 1) == (done.returncode, done.stdout, done.stderr.count("\n"))
     assert done.stderr.startswith("grader: --device cuda: no NVIDIA GPU was found in /dev: ")
 

@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,20 +10,19 @@ from pathlib import Path
 import pytest
 
 from tests.grader.processes import ran
+from tests.grader.sandbox.simulated_machine import ROOT, needs_a_compiler, run
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).resolve().parents[3]
-SIMULATED = ROOT / "scripts" / "gpu" / "simulated.py"
 
 PROVE = ("-m", "pytest", "scripts/prove_gpu.py", "-s", "-p", "no:cacheprovider")
 
 
 @pytest.mark.proof
 @pytest.mark.xdist_group("simulated gpu")
-@pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated driver needs a C compiler")
+@needs_a_compiler
 def test_everything_is_shown_on_the_simulated_gpu():
     """The box, NVML and the commands are real; none hangs, as one that waits for its own turn."""
-    done = ran([sys.executable, SIMULATED, sys.executable, *PROVE], cwd=ROOT)
+    done = run(*PROVE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Simulated GPU" in done.stdout
     assert "GPU's problems, 7 tests\n" in done.stdout
