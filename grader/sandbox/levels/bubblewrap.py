@@ -47,17 +47,13 @@ PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
 # The files of /proc that torch's library for CPU detection and other libraries read.
 OF_THE_MACHINE = ("cpuinfo", "meminfo")
 
-# Kernel settings that may forbid user namespaces to ordinary users: the setting, the value that
-# forbids them, and the command that allows them.
-FORBIDDING = [
-    (
-        "kernel/apparmor_restrict_unprivileged_userns",
-        "1",
-        "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-    ),
-    ("kernel/unprivileged_userns_clone", "0", "sudo sysctl kernel.unprivileged_userns_clone=1"),
-    ("user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=10000"),
-]
+# Kernel settings that may forbid user namespaces to ordinary users, with the value that forbids
+# them and one that allows them.
+FORBIDDING = {
+    "kernel.apparmor_restrict_unprivileged_userns": ("1", "0"),
+    "kernel.unprivileged_userns_clone": ("0", "1"),
+    "user.max_user_namespaces": ("0", "10000"),
+}
 
 
 class BubblewrapLevel(Level):
@@ -165,12 +161,12 @@ def _box(
 
 def advice() -> str:
     """How to fix a box that does not start, guessed from this machine's settings."""
-    for setting, value, line in FORBIDDING:
+    for setting, (forbids, allows) in FORBIDDING.items():
         with suppress(OSError):
-            if Path("/proc/sys", setting).read_text().strip() == value:
+            if Path("/proc/sys", *setting.split(".")).read_text().strip() == forbids:
                 return (
                     "this machine forbids user namespaces to ordinary users; "
-                    f"either run the grader as root, or: {line}"
+                    f"either run the grader as root, or: sudo sysctl {setting}={allows}"
                 )
     if os.geteuid() == 0:
         return "start the container with --privileged"

@@ -76,7 +76,6 @@ def test_a_students_process_has_no_privilege(sandbox):
 
 
 def test_the_environment_holds_only_our_variables(sandbox):
-    """Nothing of the grader's own environment, with its tokens and paths, is visible."""
     assert "PATH" in os.environ
     names = answer(sandbox, "import os\ndef f():\n    return sorted(os.environ)\n")
     ours = {
