@@ -65,7 +65,6 @@ def command(words: list[str], folder: Path) -> list[str]:
         *("--tmpfs", str(probes)),
         *(word for bind in [*devices, *files] for word in bind),
         *("--setenv", BY_NOW, "1"),
-        *("--setenv", "SIMULATED_GPU", str(folder / "state")),
         *("--setenv", "LD_LIBRARY_PATH", _before(folder, "LD_LIBRARY_PATH")),
         *("--setenv", "PYTHONDONTWRITEBYTECODE", "1"),
         *("--die-with-parent", "--"),
