@@ -68,9 +68,6 @@ handout: $(INSTALLED) browser ## Build the handout: handout/build/site/index.htm
 bundle: handout  ## Write student.zip, the bundle for students
 	$(BIN)/grader release student student.zip
 
-reference: $(INSTALLED) ## Write build/reference.zip, the reference solutions as a submission
-	$(BIN)/python scripts/reference_submission.py build/reference.zip
-
 bench: install   ## Compare the grader with plain pytest, for one submission and for fifty; writes benchmarks/results
 	$(BIN)/python benchmarks/single.py --json benchmarks/results/single.json
 	$(BIN)/python benchmarks/batch.py --json benchmarks/results/batch.json

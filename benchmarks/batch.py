@@ -8,10 +8,8 @@ and the last submission.
 """
 
 import argparse
-import json
 import statistics
 import time
-from pathlib import Path
 from typing import Any
 
 import single
@@ -26,14 +24,10 @@ def main() -> None:
     """Measure, print the results, and write them to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--submissions", type=int, default=50, help="how many (default: 50)")
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
-    single.add_only(parser)
+    single.add_options(parser)
     options = parser.parse_args()
     figures = {"environment": single.environment(), **batch(options.submissions, options.only)}
-    for name, value in figures.items():
-        print(f"{name:<50} {value}")
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    single.show(figures, options.json)
 
 
 def batch(submissions: int, only: list[str]) -> dict[str, Any]:

@@ -209,7 +209,7 @@ def validate(
         prices: Only show what tests and known mistakes cost, by class of harm.
         light: Only what costs the author nothing: no known mistakes, no reasons.
         jobs: Number of processes (default: one per processor).
-        matrix: Write the matrix: .json or .md.
+        matrix: Write the matrix as Markdown.
     """
     course = courses.load(folder)
     problems = chosen(course, only)
@@ -220,9 +220,6 @@ def validate(
     for one, others in NOT_TOGETHER.items():
         if given[one] and (wrong := [other for other in others if given[other]]):
             raise UsageError(f"{one} does not go with {wrong[0]}: remove one of them")
-    if matrix and matrix.suffix not in matrix_report.FORMATS:
-        endings = " or ".join(matrix_report.FORMATS)
-        raise UsageError(f"--matrix {matrix}: expected a name that ends in {endings}")
     from grader.proof import validate as proof
     from grader.sandbox.process_pool import usual_jobs
 
@@ -232,7 +229,7 @@ def validate(
     with device_named(device) as gpu, advancing("validating") as progress:
         found = proof.validate(course, problems, how, gpu=gpu, jobs=jobs, progress=progress)
     if matrix:
-        files.write(matrix, matrix_report.FORMATS[matrix.suffix](found).encode())
+        files.write(matrix, matrix_report.as_markdown(found).encode())
     files.say(_proof_in_words(found, in_detail=bool(only), prices=prices), needed=False)
     for complaint in found.complaints():
         print(complaint, file=sys.stderr)

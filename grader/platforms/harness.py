@@ -9,12 +9,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.base import files, output_paths, temporary_folders
+from grader.base import files, output_paths
 from grader.base.errors import GraderFault, SubmissionRefused, UsageError
 from grader.base.output_paths import Named, Writes
 from grader.course import courses
@@ -115,7 +116,7 @@ def run(home: Path, course: Course, rules: Policy) -> None:
 
 def _graded(home: Path, course: Course, rules: Policy, container: Container, began: float) -> str:
     seconds = 60 * rules.gradescope_minutes
-    with temporary_folders.TemporaryFolder() as folder:
+    with tempfile.TemporaryDirectory(prefix="grader-") as folder:
         report = Path(folder, "result.json")
         command = [
             *(sys.executable, "-m", "grader", "grade", str(home / "submission")),

@@ -150,7 +150,7 @@ class Reported:
 
     @property
     def environments(self) -> list[str]:
-        """The environment of each run, one line each, and how its GPU ran."""
+        """The environment of each run, one line each, and the state of its GPU."""
         lines = []
         for run in self.result.runs or [self.result.grader]:
             for device, known in ((run.device, run.environment), ("gpu", run.readings)):
