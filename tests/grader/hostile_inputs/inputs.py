@@ -288,8 +288,8 @@ def policy(path):
     return late_policy.load(path, needed=True)
 
 
-def attempt(path):
-    return gradescope_metadata.read(path).attempt
+def handed_in(path):
+    return gradescope_metadata.read(path).created_at
 
 
 def names_of(pattern):
@@ -372,7 +372,7 @@ READ = {
     "classroom": (classroom50_scores.read, "a.json", 16, "is not a scores.json", ""),
     "result": (json_report.read, "a.json", 32, "is not JSON", ""),
     "policy": (policy, "policy.toml", 1, "is not TOML", "a = "),
-    "metadata": (attempt, "submission_metadata.json", 128, "1", '{"x":'),
+    "metadata": (handed_in, "submission_metadata.json", 128, "None", '{"x":'),
 }
 for what, (read, name, mib, said, begins) in READ.items():
     OTHERS[f"{what}_of_{mib}_mib_and_a_byte"] = (
