@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import importlib.metadata
+import os
 import re
 import sys
 from functools import lru_cache
@@ -391,16 +392,13 @@ def load(root: Path | None = None) -> Course:
     """
     folder = _own_root() if root is None else root.absolute()
     path = folder / "assignment" / "problems.toml"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as e:
+    if not os.path.isfile(path):
         if root is None:
-            raise CourseFault(f"no course in {folder}: {e}") from None
+            raise CourseFault(f"no course in {folder}: there is no {path}")
         why = f"there is no {path}" if root.is_dir() else "it is a file"
         why = why if root.exists() else "there is no such folder"
-        raise UsageError(f"--course {root}: expected the folder of a course; {why}") from None
-    except UnicodeDecodeError as e:
-        raise CourseFault(f"{path} is not UTF-8 text: {e}") from None
+        raise UsageError(f"--course {root}: expected the folder of a course; {why}")
+    text = text_of(path)
     listed = problems_toml.load(
         text, {name: kind for name, kind in Limits.__annotations__.items() if kind in (int, float)}
     )

@@ -78,33 +78,26 @@ class Outcomes:
         problem, device = self.problem_of(item), device_of(item.path)
         name = id_of_test(device, getattr(item, "originalname", None) or item.name)
         if (problem.id, name) not in self._functions:
-            self._functions[problem.id, name] = TestFunction(
-                problem, name, device, self._weight_of(item, problem), self._harm_of(item, problem)
-            )
+            weight, harm = self._marks_of(item, problem)
+            self._functions[problem.id, name] = TestFunction(problem, name, device, weight, harm)
         return self._functions[problem.id, name]
 
-    def _weight_of(self, item: pytest.Item, problem: Problem) -> int:
-        mark = item.get_closest_marker("points")
-        weight = mark.args[0] if mark else 1
-        if type(weight) is int and weight >= 1:
-            return weight
-        self.faults[problem.id] = (
-            f"{item.name} is marked points({weight}): expected a whole number above 0"
-        )
-        return 1
-
-    def _harm_of(self, item: pytest.Item, problem: Problem) -> str:
-        mark = item.get_closest_marker("harm")
-        if mark is None:
-            return ""
-        harm = str(mark.args[0]) if mark.args else ""
-        if harm not in HARM:
-            self.faults[problem.id] = (
-                f"{item.name} is marked harm({harm!r}): expected one of {', '.join(HARM)}"
-            )
-        elif item.get_closest_marker("points"):
-            self.faults[problem.id] = f"{item.name} is marked harm and points: expected one of them"
-        return harm
+    def _marks_of(self, item: pytest.Item, problem: Problem) -> tuple[int, str]:
+        """The weight and the class of harm that a test is marked with."""
+        points, harmful = item.get_closest_marker("points"), item.get_closest_marker("harm")
+        weight = points.args[0] if points else 1
+        harm = str(harmful.args[0]) if harmful and harmful.args else ""
+        wrong = ""
+        if type(weight) is not int or weight < 1:
+            wrong = f"points({weight}): expected a whole number above 0"
+        elif harmful and harm not in HARM:
+            wrong = f"harm({harm!r}): expected one of {', '.join(HARM)}"
+        elif harmful and points:
+            wrong = "harm and points: expected one of them"
+        if wrong:
+            self.faults[problem.id] = f"{item.name} is marked {wrong}"
+            return 1, harm
+        return weight, harm
 
     def _weigh(self, problem: Problem, functions: list[TestFunction]) -> None:
         """Let the weights of tests with classes of harm follow from these classes.

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.classroom import database
 from grader.course import courses
+from grader.grading.grade import import_libraries
 from grader.grading.local_student import LocalBox
 from grader.grading.undo_settings import restored
 from grader.sandbox.sandbox import Sandbox
@@ -130,6 +131,7 @@ def grader() -> Run:
 def sandbox() -> Iterator[Sandbox]:
     """A warm sandbox with 8 MiB of scratch space, for the tests of the xdist group "sandbox"."""
     course = courses.load()
+    import_libraries(course)  # a process that has not imported torch takes no tensor
     with Sandbox(
         course.tests, isolation="bubblewrap", scratch_bytes=8 * 2**20, preload=course.imported_first
     ) as running:
