@@ -311,15 +311,6 @@ def sources_in(folder: Path) -> dict[str, bytes]:
     }
 
 
-def device_of(hidden_test: Path) -> str:
-    """The device that a file in tests/hidden needs, which its name determines.
-
-    Every run collects all tests and defers those for the other device. Each result therefore lists
-    the whole suite, and two results can be compared test by test.
-    """
-    return "cuda" if hidden_test.name == HIDDEN_TESTS["cuda"] else "cpu"
-
-
 @lru_cache(maxsize=4096)  # asked several times for each test
 def problem_of_file(hidden_test: str) -> str:
     """The id of the problem that a file in tests/hidden, or the pytest id of a test, belongs to."""

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from grader.base.errors import Status
-from grader.course.courses import Problem, device_of, id_of_test, problem_of_file
+from grader.course.courses import HIDDEN_TESTS, Problem, id_of_test, problem_of_file
 from grader.results.points import HARM, weights_by_harm
 from grader.results.result_records import SUITE, Outcome, worst
 from grader.solutions.known_mistakes import Mistake
@@ -74,8 +74,12 @@ class Outcomes:
         return self._problems[problem_of_file(str(item.path))]
 
     def of(self, item: pytest.Item) -> TestFunction:
-        """The function of a test, created when it is first requested."""
-        problem, device = self.problem_of(item), device_of(item.path)
+        """The function of a test, created when it is first requested.
+
+        Every run collects the tests for all devices, so two results can be compared test by test.
+        """
+        problem = self.problem_of(item)
+        device = "cuda" if item.path.name == HIDDEN_TESTS["cuda"] else "cpu"
         name = id_of_test(device, getattr(item, "originalname", None) or item.name)
         if (problem.id, name) not in self._functions:
             weight, harm = self._marks_of(item, problem)

@@ -133,6 +133,7 @@ def test_students_check_their_work(course, tmp_path):
 LEAKS = re.compile(r"torch|gpu|cuda|§|\bsection|device_", re.IGNORECASE)
 
 
+@pytest.mark.proof
 def test_a_plain_course_says_nothing_of_what_it_has_not(plain, tmp_path):
     """Its files, a student's bundle besides the kit, its command and reports name no such thing."""
     python, folder = plain

@@ -227,6 +227,10 @@ def test_only_the_same_answer_is_the_same_mistake(twice):
     """Tied parameters counted twice give 8. A rehearsal makes no more calls than the test."""
     assert named(failed(8)) == {"t": "count_ties_twice"}
     assert named(failed(9)) == {}
+    # None or an exception shows that something is missing, not what was done instead.
+    assert named(failed(None)) == {}
+    assert named(failed(None, calls=[Call(probe, {"dtype": None}, raised="TypeError")])) == {}
+    assert named(failed(None, calls=[])) == {}
 
     def asks_twice(session):
         ask(session, expected=8)
@@ -316,13 +320,6 @@ def test_a_mistake_that_fails_what_passed_is_not_named(twice):
     calls = [Call(probe, {"dtype": None}, 8)]
     harmless = Case("u", 0, lambda session: ask(session, expected=8), calls)
     assert named(failed(8), harmless) == {"t": "count_ties_twice"}
-
-
-def test_an_answer_of_nothing_names_no_mistake(twice):
-    """None or an exception shows that something is missing, not what was done instead."""
-    assert named(failed(None)) == {}
-    assert named(failed(None, calls=[Call(probe, {"dtype": None}, raised="TypeError")])) == {}
-    assert named(failed(None, calls=[])) == {}
 
 
 def refuses(student):
