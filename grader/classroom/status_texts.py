@@ -1,8 +1,6 @@
 """The texts that the commands for a class print: its status, one student, a regrade's changes."""
 
-import re
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.table import Table
@@ -11,9 +9,8 @@ from rich.text import Text
 from grader.classroom import setups
 from grader.classroom.class_records import Standing, State, called
 from grader.classroom.gradescope_comparison import ScoreDifference
-from grader.classroom.intake.folder_items import FUTURE
 from grader.classroom.setups import Setup
-from grader.classroom.standings import Class, counts, why_it_counts
+from grader.classroom.standings import Class, why_it_counts
 from grader.classroom.switching_setups import Comparison, GradeChange
 from grader.course.late_policy import Policy
 from grader.report.gradebook_notes import Override, RegradeRequest
@@ -92,8 +89,8 @@ def _notes_on_names(whole: Class, found: list[Standing]) -> list[str]:
 
 
 def _counts(found: list[Standing]) -> str:
-    numbers = counts(found)
-    parts = [f"{number} {state.words}" for state, number in numbers.items() if number]
+    numbers = Counter(one.state for one in found)
+    parts = [f"{numbers[state]} {state.words}" for state in State if numbers[state]]
     points = [one.points for one in found if one.points is not None]
     mean = f"; mean {sum(points) / len(points):.2f}" if points else ""
     late = sum(one.days_late > 0 for one in found)
@@ -112,18 +109,6 @@ def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
     unused = sorted(rules.deadlines.keys() - sections - {"default"})
     notes = [f"no deadline for section {one or '(none)'}: nobody in it is late" for one in without]
     notes += [f"there is a deadline for section {one}, which has no students" for one in unused]
-    notes += [
-        f"section {text!r} holds the word {one!r}, whose deadline is of that section alone: here "
-        "the default counts"
-        for text in sorted(sections - rules.deadlines.keys())
-        for one in rules.deadlines.keys() - {"default"}
-        if re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text, re.IGNORECASE)
-    ]
-    notes += [
-        f"the deadline {name} is on {at:%Y-%m-%d}, more than a year ahead: is its year right?"
-        for name, at in rules.deadlines.items()
-        if at > datetime.now(UTC) + FUTURE
-    ]
     return [one_line(note, 200) for note in notes]
 
 
@@ -191,7 +176,6 @@ def student(whole: Class, standing: Standing) -> str:
 
 
 def _times(rules: Policy, standing: Standing) -> list[str]:
-    """A student's deadline and late days, and why the attempt that counts does."""
     lines = []
     if standing.deadline:
         due = rules.local(standing.deadline).isoformat(timespec="minutes")

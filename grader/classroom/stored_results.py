@@ -37,12 +37,8 @@ class Results(BookPart):
     @property
     def has_grades(self) -> bool:
         """Whether any result counts, other than those in which the grader failed."""
-        return any(
-            self._db.execute(
-                "SELECT * FROM grade WHERE setup = ? AND fault = ''", (setup,)
-            ).fetchone()
-            for setup in self._setups.in_force().values()
-        )
+        graded = self._setups.graded()
+        return any(graded.get(setup) for setup in self._setups.in_force().values())
 
     def to_grade(self, setup: int) -> list[str]:
         """The hashes of the sources without a result but a fault, by the order of submission."""

@@ -43,7 +43,6 @@ class Limits(msgspec.Struct, frozen=True):
     device_memory_bytes: int
     processes: int
     file_bytes: int
-    output_bytes: int
     submission_seconds: float
 
 

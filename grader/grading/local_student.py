@@ -21,7 +21,6 @@ from grader.base.judging_time import ending_after
 from grader.course.courses import Limits
 from grader.grading.undo_settings import restored
 from grader.sandbox import reply_checks
-from grader.sandbox.gpu_readings import Readings
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
 from grader.sandbox.reply_checks import Probe
@@ -36,7 +35,6 @@ class LocalBox:
 
     isolation: Isolation = "none"
     gpu: Gpu | None = None
-    readings: Readings | None = None
     gpu_works = False
 
     def __init__(self) -> None:
@@ -114,9 +112,6 @@ class LocalSession:
         """Nothing: there is no process to end, and our own solutions give no large answers."""
 
     begin_again = forget_answers = close
-
-    def begin_problem(self, budget: object) -> None:
-        """Nothing: our own solutions have no budget."""
 
     def begin_test(self, seed: int) -> None:
         """Begin another test: set its seed."""

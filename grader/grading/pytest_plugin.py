@@ -241,8 +241,7 @@ class Plugin:
         following = None if nextitem is None else self._outcomes.problem_of(nextitem)
         is_alone = _wants_its_own_process(item) or problem.id in self._alone
         shares = self._job.shares_processes and not is_alone
-        goes_on = following is not None and self._students.go_on_with(following)
-        if not (shares and self._may_share and goes_on):
+        if not (shares and self._may_share and following is problem):
             self._students.end()
         self._student = None
         if following is not problem:

@@ -6,9 +6,6 @@ own, and only the repetition counts. So a test that passes does not need a proce
 what one test leaves behind cannot make the next test fail. If a repetition passes, `pytest_plugin`
 runs all tests of the problem that have not failed again, each in a process of its own: otherwise,
 code that can tell a used process from a new one could try two answers. A time-out is no answer.
-
-The next problem's tests go on in the same process if they test the same module under the same
-rules. Another module may not: its tests would also meet what the import of this one has changed.
 """
 
 import hashlib
@@ -161,8 +158,9 @@ class Students:
         """A student for one test; a process starts at its first call if none is left to share."""
         seeded = f"{self._job.seed}:{name}:student".encode()
         seed = int.from_bytes(hashlib.sha256(seeded).digest()[:7], "big")
-        if not self.go_on_with(problem):
+        if problem is not self._problem:
             self.end()
+        self._problem = problem
         if self._session is None:
             self._session = self._job.open_session(
                 self._job.sandbox,
@@ -173,20 +171,8 @@ class Students:
                 budget=self._budgets.of(problem),
                 patience=self._budgets.patience,
             )
-        elif problem is not self._problem:
-            self._session.begin_problem(self._budgets.of(problem))
-        self._problem = problem
         self._session.begin_test(seed)
         return SandboxedStudent(self._session, seed)
-
-    def go_on_with(self, problem: Problem) -> bool:
-        """Whether tests of this problem may use the process of the last test."""
-        last = self._problem
-        return last is problem or (last is not None and self._rules(problem) == self._rules(last))
-
-    def _rules(self, problem: Problem) -> tuple[object, ...]:
-        limits = self._job.course.limits_of(problem)
-        return problem.module, problem.forbidden, problem.by_hand, limits
 
     def end(self) -> None:
         """End the process, so that the next test begins in another one."""

@@ -8,10 +8,10 @@ import ast
 import builtins
 import contextlib
 import difflib
-import importlib
 import importlib.util
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import kit
-from grader.base.errors import CourseFault, GraderFault, ReleaseRefused
+from grader.base.errors import CourseFault, GraderFault, ReleaseRefused, did_you_mean
 from grader.course import courses, problems_toml
 from grader.course.courses import Course, Problem, sources_in
 from grader.proof.result_matrix import OF_GRADESCOPE, SERIOUS, tests_in
@@ -142,11 +142,9 @@ def _wrong_functions(course: Course, problem: Problem) -> Iterator[str]:
     defined = [name for node in tree.body for name in _defined(node)]
     for name in problem.functions:
         if name not in defined:
-            close = difflib.get_close_matches(name, defined, 1)
-            meant = f"; did you mean {close[0]}?" if close else ""
             yield (
                 f"{_at(course, problem)}: functions: expected names that {path} defines "
-                f"({', '.join(defined) or 'none'}); got {name!r}{meant}"
+                f"({', '.join(defined) or 'none'}); got {name!r}{did_you_mean(name, defined)}"
             )
 
 
@@ -214,26 +212,16 @@ def _is_found(module: str) -> bool:
 
 def _exists(name: str) -> bool:
     """Whether a dotted name can be found, or belongs to a package that is not installed."""
-    first, *rest = name.split(".")
+    first, _, rest = name.partition(".")
     if not _is_found(first):
         return True  # a submission cannot import it either
-    found: object = None
-    for number in range(len(rest) + 1):
-        part = ".".join([first, *rest[:number]])
-        inner = getattr(found, rest[number - 1], None) if number else None
-        if inner is None:
-            try:
-                inner = importlib.import_module(part)
-            except Exception:  # a library may raise anything
-                return _is_operator(first, rest)
-        found = inner
+    try:
+        pkgutil.resolve_name(name)
+    except Exception:  # a library may raise anything
+        # Only some versions of torch have a function for an operator.
+        torch: Any = sys.modules.get("torch")
+        return first == "torch" and "." not in rest and hasattr(torch.ops.aten, rest)
     return True
-
-
-def _is_operator(first: str, rest: list[str]) -> bool:
-    """Whether torch has an operator of this name, for which only some versions have a function."""
-    torch: Any = sys.modules.get("torch")
-    return first == "torch" and len(rest) == 1 and hasattr(torch.ops.aten, rest[0])
 
 
 def _of_no_problem(course: Course) -> Iterator[str]:
@@ -251,8 +239,7 @@ def _of_no_problem(course: Course) -> Iterator[str]:
     found += [(path, path.name) for path in sorted(of_problems)]
     for path, problem in found:
         if problem not in ids:
-            close = difflib.get_close_matches(problem, ids, 1)
-            meant = f"; did you mean {close[0]}?" if close else ""
+            meant = did_you_mean(problem, ids)
             yield f"{path}: problems.toml lists no problem {problem!r}{meant}"
 
 

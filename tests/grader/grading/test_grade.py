@@ -838,9 +838,9 @@ def test_only_a_test_that_does_not_pass_ends_its_process(forks):
     assert {"cases": 6} == forks["three cases, fresh"]
 
 
-def test_problems_of_one_module_share_a_process_but_for_a_marked_test(forks):
-    """The first and the last of the four tests are marked; the others share the second process."""
-    assert {"passes": 2, "both": 1} == forks["one module"]
+def test_a_marked_test_has_a_process_of_its_own(forks):
+    """The first test of one problem is marked, and the last one of the other."""
+    assert {"passes": 2, "both": 2} == forks["one module"]
 
 
 def test_a_stub_ends_no_process(forks, first):

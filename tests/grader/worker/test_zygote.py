@@ -169,15 +169,13 @@ def test_memory_that_was_never_written_reads_as_nan(sandbox):
 
 
 @warm
-def test_filling_memory_refuses_no_operation_and_warns_of_none(sandbox):
-    """torch has no deterministic put_ and would normally warn about it."""
+def test_filling_memory_refuses_no_operation(sandbox):
+    """torch has no deterministic put_."""
     source = (
         "import torch\ndef f(): return torch.zeros(3).put_(torch.tensor([0, 2]), torch.ones(2))"
     )
     with session(sandbox, source) as made:
         assert [1.0, 0.0, 1.0] == ask(made).tolist()
-        made.close()
-        assert made.printed == ""
 
 
 SHARES = """
