@@ -62,7 +62,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Apply --third."""
     if config.option.third:
         left = thirds(items)[int(config.option.third, 16) % 3]
         others = [item for item in items if item not in left]
@@ -77,7 +76,6 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take the shared one."""
     warm_python.given = getattr(config, "workerinput", {}).get("python", "")
 
 
@@ -107,7 +105,6 @@ def commits_wait_for_no_disk() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The root folder of the repository."""
     return ROOT
 
 
@@ -147,7 +144,6 @@ def box() -> Iterator[LocalBox]:
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
-    """A copy of the example course."""
     return shutil.copytree(ROOT / "examples" / "tiny_course", tmp_path / "tiny")
 
 

@@ -59,7 +59,6 @@ def course(request):
 
 
 def with_stubs(python, course):
-    """The course, with the stubs of its reference."""
     grader(python, "stubs", "--course", course)
     return course
 

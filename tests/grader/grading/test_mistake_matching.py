@@ -256,7 +256,6 @@ def of_none(student, *, dtype):
 
 
 def ask_none(session):
-    """A test that any answer fails."""
     raise Wrong(f"{session.run(of_none, {'dtype': None})} parameters")
 
 
@@ -294,7 +293,6 @@ def both(student, *, dtype):
 
 
 def ask_both(session):
-    """A test of two functions."""
     if session.run(both, {"dtype": None}) != [4, [3, 2]]:
         raise Wrong("count_parameters: wrong value")
 
