@@ -383,13 +383,12 @@ with gpus.opened() as gpu, gpu_turns.turn(gpu, print):
 
 
 def test_graders_share_the_gpu_and_a_kill_gives_it_to_the_next(
-    reference: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch is one grader of the queue, however many processes it has."""
     monkeypatch.setenv(gpu_turns.FOLDER_VARIABLE, str(tmp_path / "queues"))
-    (tmp_path / "in").mkdir()
     for name in ("ada", "bob"):
-        shutil.copy(reference, tmp_path / "in" / f"{name}.zip")
+        shutil.copytree(COURSE.reference, tmp_path / "in" / name / "assignment")
     batch = ("batch", tmp_path / "in", "--gradebook", tmp_path / "class.sqlite", "--jobs", 2)
 
     def start(*words: object) -> "subprocess.Popen[str]":
@@ -404,7 +403,7 @@ def test_graders_share_the_gpu_and_a_kill_gives_it_to_the_next(
     assert holder.stdout.readline() == "turn\n"
     first = start(*batch)
     until(lambda: has_or_wants() == [holder.pid, first.pid])
-    one = start("grade", reference)
+    one = start("grade", COURSE.reference)
     until(lambda: has_or_wants() == [holder.pid, first.pid, one.pid])
     shown = python("-m", "grader", "queue")
     print(shown)

@@ -16,7 +16,7 @@ import math
 import sys
 import types
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -142,27 +142,11 @@ def _without_self(self: object, answer: Callable[..., object], *args: Any, **kwa
     return answer(*args, **kwargs)
 
 
-class PlainMapping(Mapping[Any, Any]):
-    """A mapping that is not a dict."""
-
-    def __init__(self, items: Mapping[Any, Any]) -> None:
-        self._items = dict(items)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._items[key]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-
 TYPES: dict[str, Callable[[Any], Any]] = {
     "numpy's floats": lambda x: _numpy().float64(x) if type(x) is float else x,
     "numpy's ints": lambda x: _numpy().int64(x) if type(x) is int and abs(x) < 2**63 else x,
     "ordered dicts": lambda x: OrderedDict(x) if type(x) is dict else x,
-    "mappings": lambda x: PlainMapping(x) if type(x) is dict else x,
+    "mappings": lambda x: types.MappingProxyType(x) if type(x) is dict else x,
 }
 
 
@@ -205,32 +189,18 @@ def _deep(change: Callable[[Any], Any], value: Any) -> Any:
     return change(value)
 
 
-def times_by_logarithms(a: Any, b: Any) -> Any:
-    """a · b as exp(log a + log b), where both are positive numbers."""
+def by_logarithms(a: Any, b: Any, sign: int) -> Any:
+    """a · b, or a / b for the sign -1: as exp(log a ± log b), where both are positive numbers."""
     if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a > 0 and b > 0:
-        return math.exp(math.log(a) + math.log(b))
-    return a * b
+        return math.exp(math.log(a) + sign * math.log(b))
+    return a * b if sign > 0 else a / b
 
 
-def over_by_logarithms(a: Any, b: Any) -> Any:
-    """a / b as exp(log a - log b), where both are positive numbers."""
-    if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a > 0 and b > 0:
-        return math.exp(math.log(a) - math.log(b))
-    return a / b
-
-
-def times_by_fractions(a: Any, b: Any) -> Any:
-    """a · b exactly, as a fraction."""
-    return Fraction(a) * Fraction(b) if _are_finite(a, b) else a * b
-
-
-def over_by_fractions(a: Any, b: Any) -> Any:
-    """a / b exactly, as a fraction."""
-    return Fraction(a) / Fraction(b) if _are_finite(a, b) else a / b
-
-
-def _are_finite(*numbers: Any) -> bool:
-    return all(isinstance(n, (int, float, Fraction)) and math.isfinite(n) for n in numbers)
+def by_fractions(a: Any, b: Any, sign: int) -> Any:
+    """a · b, or a / b for the sign -1: exactly, as a fraction."""
+    if all(isinstance(n, (int, float, Fraction)) and math.isfinite(n) for n in (a, b)):
+        a, b = Fraction(a), Fraction(b)
+    return a * b if sign > 0 else a / b
 
 
 def as_floats(module: Values, names: Iterable[str]) -> None:

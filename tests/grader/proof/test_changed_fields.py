@@ -210,4 +210,4 @@ def test_a_field_that_no_test_looks_at_is_found_and_named(grader, tmp_path):
         "relu · field rectified.forgotten (seed 0): no test looks at this field; "
         "let one look at it, or let the probe not return it (and 2 more trials end so)",
     ] == complaints
-    assert "15 fields of answers, tests look at 4, 6 never asked for" in done.stdout
+    assert "15 fields of answers, 10 of 15 trials as required" in done.stdout

