@@ -381,19 +381,13 @@ def test_it_earns_nothing_and_harms_nobody(sandbox, attack, planted, tmp_path):
     assert as_stated, f"{attacked.score:g} of {attacked.max_score:g}, {attacked.status.value}"
 
 
-def on_the_sandbox(attacks: list[Attack]):
-    """The attacks that an ordinary user's sandbox has to stop by itself."""
-    return [a for a in attacks if a.header["group"] in OF_THE_SANDBOX]
+NEED_ONE = [attack for attack in ALL if "ordinary" in attack.header]
+ON_THE_SANDBOX = [attack for attack in ALL if attack.header["group"] in OF_THE_SANDBOX]
+OF_ALL = pytest.param(ON_THE_SANDBOX, id="on the sandbox", marks=pytest.mark.proof)
 
 
 @NEEDS_ROOT
-@pytest.mark.parametrize(
-    "attacks",
-    [
-        pytest.param([a for a in ALL if "ordinary" in a.header], id="those that need one"),
-        pytest.param(on_the_sandbox(ALL), id="on the sandbox", marks=pytest.mark.proof),
-    ],
-)
+@pytest.mark.parametrize("attacks", [pytest.param(NEED_ONE, id="those that need one"), OF_ALL])
 def test_they_fail_for_an_ordinary_user_as_well(attacks):
     """Everything in such a user's box belongs to the user, and so to the student's code."""
     test = f"{__file__}::{test_it_earns_nothing_and_harms_nobody.__name__}"
@@ -401,19 +395,13 @@ def test_they_fail_for_an_ordinary_user_as_well(attacks):
     assert passed_by_an_ordinary_user(*ids).startswith(f"{len(attacks)} passed")
 
 
+# Those that write files, start processes, or compare with many modules of torch.
+SAMPLE = {"checkpoint", "training_loop", "get_batch", "flop_counter"}
+
+
+@pytest.mark.parametrize("sandbox", LEVELS[1:], indirect=True)
 @pytest.mark.parametrize(
-    ("sandbox", "chosen"),
-    [
-        pytest.param("landlock", None, marks=[*LEVELS[1].marks, pytest.mark.proof], id="second"),
-        # Those that write files, start processes, or compare with many modules of torch.
-        pytest.param(
-            "landlock",
-            {"checkpoint", "training_loop", "get_batch", "flop_counter"},
-            marks=LEVELS[1].marks,
-            id="a sample at the second",
-        ),
-    ],
-    indirect=["sandbox"],
+    "chosen", [pytest.param(None, marks=pytest.mark.proof), SAMPLE], ids=["all", "a sample"]
 )
 def test_an_honest_solution_in_the_same_sandbox_earns_everything(sandbox, chosen, planted):
     """The defences reject no right solution; at the first level, test_cli grades one."""

@@ -13,13 +13,6 @@ def linear_backward(x, weight, grad_output, *, need_input_grad=True):
     return einsum(grad_output, weight, "... o, o i -> ... i"), grad_weight
 
 
-def mlp_backward(x, w1, w2, grad_output):
-    z = torch.einsum("bi,hi->bh", x, w1)
-    slope = (z > 0).to(z.dtype)
-    grad_z = torch.einsum("bo,oh,bh->bh", grad_output, w2, slope)
-    return torch.einsum("bh,bi->hi", grad_z, x), torch.einsum("bo,bh->oh", grad_output, z * slope)
-
-
 class MatMul(torch.autograd.Function):
     @staticmethod
     def forward(a, b):
@@ -139,9 +132,8 @@ class MatMul(torch.autograd.Function):
     def backward(ctx, grad_output):
         a, b = ctx.saved_tensors
         batch = grad_output.shape[:-2]
-        gradients = [
-            torch.zeros_like(x) if need else None for x, need in zip((a, b), ctx.needs_input_grad)
-        ]
+        needs = zip((a, b), ctx.needs_input_grad)
+        gradients = [torch.zeros_like(x) if need else None for x, need in needs]
         views = [None if g is None else g.expand(*batch, *g.shape[-2:]) for g in gradients]
         wide_a, wide_b = a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:])
         for index in itertools.product(*map(range, batch)):

@@ -114,9 +114,8 @@ def save_checkpoint(model, optimizer, iteration, out):
 
 
 def load_checkpoint(src, model, optimizer):
-    weights, state, iteration, generators = torch.load(
-        src, map_location=lambda storage, _: storage, weights_only=True
-    )
+    where = {"map_location": lambda storage, _: storage, "weights_only": True}
+    weights, state, iteration, generators = torch.load(src, **where)
     trial, trial_optimizer = copy.deepcopy((model, optimizer))
     trial.load_state_dict(weights)
     trial_optimizer.load_state_dict(state)

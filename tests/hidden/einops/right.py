@@ -9,10 +9,6 @@ def split_heads(x, heads):
     return torch.stack(x.chunk(heads, dim=-1), dim=-3)
 
 
-def merge_heads(x):
-    return torch.cat(x.unbind(dim=-3), dim=-1)
-
-
 def attention_scores(q, k):
     if q.shape[-1] != k.shape[-1]:
         raise ValueError("q and k must have as many features")

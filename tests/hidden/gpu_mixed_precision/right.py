@@ -40,9 +40,8 @@ def autocast_train_step(model, optimizer, loss_fn, x, y, *, dtype=torch.bfloat16
     loss = loss_fn(predicted, y)
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    gradients = [
-        p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None
-    ]
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    gradients = [p.grad for p in parameters if p.grad is not None]
     norm = torch.stack([g.square().sum() for g in gradients]).sum().sqrt()
     if norm > max_norm:
         for g in gradients:

@@ -45,10 +45,8 @@ import torch
 
 def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):
     owners = [p for p in parameters if p.grad is not None]
-    vector = torch.cat(
-        [torch.zeros(1, dtype=torch.float64)]
-        + [p.grad.detach().reshape(-1).to(torch.float64) for p in owners]
-    )
+    rows = [p.grad.detach().reshape(-1).to(torch.float64) for p in owners]
+    vector = torch.cat([torch.zeros(1, dtype=torch.float64), *rows])
     norm = math.sqrt(torch.dot(vector, vector))
     if norm > max_l2_norm:
         vector = vector * max_l2_norm / (norm + eps)

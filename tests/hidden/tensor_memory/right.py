@@ -13,15 +13,7 @@ def unique_bytes(tensors):
     return total
 
 
-# [nbytes_and_ids] Uses Tensor.nbytes, and identifies storages by id while a list keeps them alive.
-def tensor_bytes(x):
-    return x.nbytes
-
-
-def storage_bytes(x):
-    return len(x.untyped_storage())
-
-
+# [nbytes_and_ids] Identifies storages by id while a list keeps them alive.
 def unique_bytes(tensors):
     storages = [x.untyped_storage() for x in tensors]
     return sum({id(storage): storage.nbytes() for storage in storages}.values())
@@ -35,6 +27,5 @@ from itertools import groupby
 def unique_bytes(tensors):
     kept = tuple(tensors)
     storages = sorted((x.untyped_storage()._cdata, storage_bytes(x)) for x in kept)
-    return sum(
-        max(size for _, size in group) for _, group in groupby(storages, key=lambda pair: pair[0])
-    )
+    groups = groupby(storages, key=lambda pair: pair[0])
+    return sum(max(size for _, size in group) for _, group in groups)
