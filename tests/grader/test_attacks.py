@@ -366,11 +366,8 @@ def test_their_headers_are_complete():
 def test_it_earns_nothing_and_harms_nobody(sandbox, attack, planted, tmp_path):
     """The target has the status and points in the header; everything else is unaffected."""
     attacked = run(attack, attack.submitted(tmp_path), sandbox, planted)
-    least, most = {
-        "0": (0, 0),
-        "less": (0, attacked.max_score - 1e-6),
-        "full": (attacked.max_score,) * 2,
-    }[attack.earns]
+    full = attacked.max_score
+    least, most = {"0": (0, 0), "less": (0, full - 1e-6), "full": (full, full)}[attack.earns]
     as_stated = least <= attacked.score <= most and attacked.status.value in attack.statuses
     if "stronger" in attack.header and sandbox.isolation != "bubblewrap":
         assert not as_stated, "the second level stops it too: remove `stronger` from its header"
@@ -378,7 +375,7 @@ def test_it_earns_nothing_and_harms_nobody(sandbox, attack, planted, tmp_path):
     if "open" in attack.header:
         assert attacked.score > most, "this attack earns no more: remove `open` from its header"
         pytest.xfail(attack.header["open"])
-    assert as_stated, f"{attacked.score:g} of {attacked.max_score:g}, {attacked.status.value}"
+    assert as_stated, f"{attacked.score:g} of {full:g}, {attacked.status.value}"
 
 
 NEED_ONE = [attack for attack in ALL if "ordinary" in attack.header]

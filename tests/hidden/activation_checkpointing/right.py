@@ -1,6 +1,5 @@
 # Right solutions of activation_checkpointing in other styles; see grader/solutions/fragments.py.
 
-
 # [boxes] Reads saved tensors from boxes after fn, stores inputs on ctx, and splits layers with
 # numpy.
 # device: cpu

@@ -1,6 +1,5 @@
 # Right solutions of adamw in other styles; see grader/solutions/fragments.py.
 
-
 # [data_and_get] Like a first tutorial: uses state.get, creates new moments in each step, and
 # changes p.data.
 import math

@@ -1,6 +1,5 @@
 # Right solutions of autograd in other styles; see grader/solutions/fragments.py.
 
-
 # [einsum] Uses einsum, setup_context and tensor hooks, and adds gradients to .grad by hand.
 from einops import einsum, rearrange
 
@@ -108,18 +107,6 @@ def linear_backward(x, weight, grad_output, *, need_input_grad=True):
     if not need_input_grad:
         return None, grad_weight
     return (rows_g @ weight).reshape(x.shape), grad_weight
-
-
-def mlp_backward(x, w1, w2, grad_output):
-    grad_w1, grad_w2 = torch.zeros_like(w1), torch.zeros_like(w2)
-    for row, upstream in zip(x, grad_output):
-        z = w1 @ row
-        hidden = torch.where(z > 0, z, torch.zeros_like(z))
-        grad_w2 += torch.outer(upstream, hidden)
-        grad_hidden = w2.T @ upstream
-        grad_hidden[z <= 0] = 0.0
-        grad_w1 += torch.outer(grad_hidden, row)
-    return grad_w1, grad_w2
 
 
 class MatMul(torch.autograd.Function):

@@ -300,10 +300,8 @@ def test_numerical_gradient_takes_central_differences(student, rng):
 
     There is one gradient per input, of its shape and dtype.
     """
-    calls = [
-        {**a_function_of(rng, [uniform(rng, 4)]), **eps}
-        for eps in ({"eps": 0.25}, {"eps": 1e-2}, {"eps": 1e-4}, {})
-    ]
+    steps = {"eps": 0.25}, {"eps": 1e-2}, {"eps": 1e-4}, {}
+    calls = [{**a_function_of(rng, [uniform(rng, 4)]), **step} for step in steps]
     hint = "(f(x + eps) - f(x - eps)) / (2 · eps), with the given eps, in full precision"
     check_differences(student, calls, hint=hint)
     inputs = [uniform(rng, 3, 2), uniform(rng), uniform(rng, 1, 2, 1)]

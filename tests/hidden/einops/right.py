@@ -1,6 +1,5 @@
 # Right solutions of einops in other styles; see grader/solutions/fragments.py.
 
-
 # [loops_and_stack] Loops over slices, joins them with stack and cat, and takes means of boolean
 # selections.
 def split_heads(x, heads):

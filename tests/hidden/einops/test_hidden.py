@@ -103,11 +103,9 @@ def judged(student, rng, functions=FUNCTIONS):
     """The functions whose simplest value is right, at least one. Other tests judge the others."""
     with expect.right_call("the simplest call: one head, one position, or patches of one pixel"):
         calls = {function: simplest(function, rng) for function in functions}
-        found = [
-            function
-            for function, (args, expected) in calls.items()
-            if agree(getattr(student.einops_reshaping, function)(*args), expected)
-        ]
+        module = student.einops_reshaping
+        got = {function: getattr(module, function)(*args) for function, (args, _) in calls.items()}
+        found = [function for function in functions if agree(got[function], calls[function][1])]
     reason = "no function of this module gives the value of the simplest call"
     expect.that(len(found) > 0, reason, of=functions[0])
     return found

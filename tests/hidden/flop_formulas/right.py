@@ -1,6 +1,5 @@
 # Right solutions of flop_formulas in other styles; see grader/solutions/fragments.py.
 
-
 # [by_cases] Treats each number of dimensions as a separate case.
 def matmul_flops(a, b):
     a, b = list(a), list(b)

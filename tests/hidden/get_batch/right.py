@@ -1,6 +1,5 @@
 # Right solutions of get_batch in other styles; see grader/solutions/fragments.py.
 
-
 # [no_checks] Leaves the length check to torch, and returns x and y in a list.
 def get_batch(dataset, batch_size, context_length, device, generator=None):
     starts = torch.randint(len(dataset) - context_length, (batch_size,), generator=generator)

@@ -1,6 +1,5 @@
 # Right solutions of gpu_mixed_precision in other styles; see grader/solutions/fragments.py.
 
-
 # [a_scaler_that_is_off] Uses a GradScaler that is never enabled, model.zero_grad, and a loss under
 # autocast.
 def autocast_train_step(model, optimizer, loss_fn, x, y, *, dtype=torch.bfloat16, max_norm=1.0):

@@ -1,6 +1,5 @@
 # Right solutions of gpu_prefetch in other styles; see grader/solutions/fragments.py.
 
-
 # [a_generator] A generator contains the loop, uses wait_stream, and refills before it yields a
 # batch.
 class Prefetcher:

@@ -1,6 +1,5 @@
 # Right solutions of gradient_clipping in other styles; see grader/solutions/fragments.py.
 
-
 # [foreach] Uses torch._foreach operations, as torch's own function does.
 @torch.no_grad()
 def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):

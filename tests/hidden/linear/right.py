@@ -1,6 +1,5 @@
 # Right solutions of linear in other styles; see grader/solutions/fragments.py.
 
-
 # [einsum] Uses einsum and a ParameterList, and draws values outside the bounds again.
 def drawn(in_features, out_features, device, dtype):
     std = in_features**-0.5
@@ -36,9 +35,8 @@ class MLP(nn.Module):
 class Linear(nn.Module):
     def __init__(self, in_features, out_features, device=None, dtype=None):
         super().__init__()
-        self.weight = nn.Parameter(
-            torch.empty(out_features, in_features, device=device, dtype=dtype)
-        )
+        shape = out_features, in_features
+        self.weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         with torch.no_grad():
             u = torch.rand(self.weight.shape, dtype=torch.float64, device=self.weight.device)
             z = math.sqrt(2) * torch.erfinv((2 * u - 1) * math.erf(3 / math.sqrt(2)))

@@ -1,6 +1,5 @@
 # Right solutions of napkin_math in other styles; see grader/solutions/fragments.py.
 
-
 # [integers_only] Counts nodes with //, and divides once for days.
 def training_days(num_parameters, num_tokens, hw, dtype, num_devices, mfu):
     if mfu > 1:
@@ -37,9 +36,7 @@ def compute_optimal(flops, tokens_per_parameter=20.0):
 def cheapest_cluster(num_parameters, num_tokens, recipe, dtype, mfu, max_days, offers):
     results = []
     for i, offer in enumerate(offers):
-        try:
-            offer.hw.peak_flops[dtype]
-        except KeyError:
+        if dtype not in offer.hw.peak_flops:
             continue
         for num_nodes in range(1, offer.nodes + 1):
             num_devices = num_nodes * offer.devices_per_node

@@ -261,10 +261,8 @@ def test_parameters_of_a_layer_of_today(student, rng):
         hint = f"a change of {', '.join(options)}: which matrices change with it?"
         check_count(float(got), expected, of="transformer_parameters", hint=hint)
     # With as many matrices as the student's own gated network has: another test judges those.
-    one, wider, more = (
-        parameters(student, {**sizes, **options}, gated_ffn=True)
-        for options in ({}, {"d_ff": 2 * ff}, some)
-    )
+    gated = [{**sizes, **options} for options in ({}, {"d_ff": 2 * ff}, some)]
+    one, wider, more = (parameters(student, config, gated_ffn=True) for config in gated)
     unit = sizes["num_layers"] * d * ff
     expected = (experts + shared - 1) * round((wider - one) / unit) * unit
     check_count(float(more - one), expected, of="transformer_parameters", hint="all are gated")

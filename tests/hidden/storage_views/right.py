@@ -1,6 +1,5 @@
 # Right solutions of storage_views in other styles; see grader/solutions/fragments.py.
 
-
 # [asks_torch] Lets torch answer, with views, meta tensors and unfold.
 import torch
 

@@ -1,6 +1,5 @@
 # Right solutions of tensor_memory in other styles; see grader/solutions/fragments.py.
 
-
 # [itemsize_and_loop] Adds up storages that are not yet in a list.
 def unique_bytes(tensors):
     total = 0

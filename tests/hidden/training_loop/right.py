@@ -1,6 +1,5 @@
 # Right solutions of training_loop in other styles; see grader/solutions/fragments.py.
 
-
 # [one_function] One function; batches come from torch's global generator, and the log file stays
 # open.
 # device: cpu
