@@ -79,48 +79,29 @@ def programs(tmp_path):
 # --- a change -------------------------------------------------------------------------------------
 
 
-def test_lines_of_a_change_are_indented_as_the_line_that_it_begins_in():
-    """A change is written without indentation and gets the program's; empty lines stay empty."""
-    change = Change("y = math.sqrt(x)\n\nreturn y", "y = x\n\nif y:\n    return y")
-    expected = REFERENCE.replace(
-        "        y = math.sqrt(x)\n\n        return y\n",
-        "        y = x\n\n        if y:\n            return y\n",
-    )
-    assert expected == changed(REFERENCE, (change,))
-    assert expected != REFERENCE
+SQRT = "    if x:\n        y = math.sqrt(x)\n"
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "was", "is_now"),
     [
-        ("    if x:\n        y = math.sqrt(x)\n", "    if x:\n        y = math.exp(x)\n"),
-        ("if x:\n        y = math.sqrt(x)", "if x:\n        y = math.exp(x)"),
-        ("        y = math.sqrt(x)\n", "        y = x\n        y = math.exp(x)\n"),
-        ("        return y\n    return x", "        return math.exp(x)\n    return x"),
-        ("if x:\n    y = math.sqrt(x)", "if x:\n    y = math.exp(x)"),
+        # Written without indentation: the program's is added, and empty lines stay empty.
+        ("math.sqrt(x)\n\nreturn y", "x\n\nif y:\n    return y",
+         "math.sqrt(x)\n\n        return y", "x\n\n        if y:\n            return y"),
+        ("if x:\n    y = math.sqrt(x)", "if x:\n    y = math.exp(x)", "sqrt", "exp"),
+        # Pasted as they are in the program, whole or from the middle of a line on.
+        (SQRT, "    if x:\n        y = math.exp(x)\n", "sqrt", "exp"),
+        (SQRT.strip(), "if x:\n        y = math.exp(x)", "sqrt", "exp"),
+        ("        y = math.sqrt(x)\n", "        y = x\n        y = 1\n",
+         "y = math.sqrt(x)", "y = x\n        y = 1"),
+        ("        return y\n    return", "        return 1\n    return", "return y", "return 1"),
+        # Without indentation, new lines would end the function; but they need not be lines.
+        (SQRT, "", SQRT, ""),
+        (SQRT.lstrip(), "z = y = x\n", SQRT, "    z = y = x\n"),
     ],
-)
-def test_lines_may_be_pasted_with_their_indentation(old, new):
-    """Lines are copied from the reference as they are, or are written at the left margin."""
-    got = changed(REFERENCE, (Change(old, new),))
-    expected = REFERENCE.replace(old, new)
-    assert got == (REFERENCE.replace("sqrt", "exp") if expected == REFERENCE else expected)
-    assert got != REFERENCE
-
-
-def test_pasted_lines_need_a_replacement_with_indentation():
-    """Otherwise the new lines would end the function; no lines at all are a replacement, too."""
-    old = "    if x:\n        y = math.sqrt(x)\n"
-    words = (
-        r"^the `-` lines are indented as in the program, and the `\+` lines begin at the left "
-        r"margin: `y = x`; indent both, or write both at the left margin$"
-    )
-    with pytest.raises(ValueError, match=words):
-        changed(REFERENCE, (Change(old, "y = x\n"),))
-    with pytest.raises(ValueError, match=words):
-        changed(REFERENCE, (Change(old.lstrip(), "if x:\ny = x\n"),))
-    assert changed(REFERENCE, (Change(old, ""),)) == REFERENCE.replace(old, "")
-    assert "    z = y = x\n" in changed(REFERENCE, (Change(old.lstrip(), "z = y = x\n"),))
+)  # fmt: skip
+def test_lines_of_a_change_are_pasted_or_written_at_the_left_margin(old, new, was, is_now):
+    assert changed(REFERENCE, (Change(old, new),)) == REFERENCE.replace(was, is_now) != REFERENCE
 
 
 def test_changes_are_made_in_the_program_as_it_was():
@@ -130,25 +111,29 @@ def test_changes_are_made_in_the_program_as_it_was():
     assert expected == changed(REFERENCE, two) == changed(REFERENCE, two[::-1])
 
 
-@pytest.mark.parametrize(
-    ("old", "times"),
-    [("return z", 0), ("return x", 2), ("return y\n  return x", 0), ("return y\nreturn x", 0)],
+INDENT_BOTH = (
+    "the `-` lines are indented as in the program, and the `+` lines begin at the left margin: "
+    "`y = x`; indent both, or write both at the left margin"
 )
-def test_a_text_that_is_not_there_once_is_told(old, times):
-    more = (
-        re.escape(f"; {known_mistakes.AT_THE_MARGIN}; {known_mistakes.APART}")
-        if "\n" in old
-        else ""
-    )
-    words = rf"^expected the `-` lines exactly once, got `.*` {times} times{more}$"
-    with pytest.raises(ValueError, match=words):
-        changed(REFERENCE, (Change(old, ""),))
+APART = f"; {known_mistakes.AT_THE_MARGIN}; {known_mistakes.APART}"
+ONCE = "expected the `-` lines exactly once, got"
 
 
-def test_changes_that_overlap_are_told():
-    """It would be ambiguous which of the two changes is meant."""
-    with pytest.raises(ValueError, match=r"^two changes overlap, at `math\.sqrt`$"):
-        changed(REFERENCE, (Change("y = math.sqrt", ""), Change("math.sqrt(x)", "")))
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ([(SQRT, "y = x\n")], INDENT_BOTH),
+        ([(SQRT.lstrip(), "if x:\ny = x\n")], INDENT_BOTH),
+        ([("return z", "")], f"{ONCE} `return z` 0 times"),
+        ([("return x", "")], f"{ONCE} `return x` 2 times"),
+        ([("return y\n  return x", "")], f"{ONCE} `return y⏎  return x` 0 times{APART}"),
+        ([("return y\nreturn x", "")], f"{ONCE} `return y⏎return x` 0 times{APART}"),
+        ([("y = math.sqrt", ""), ("math.sqrt(x)", "")], "two changes overlap, at `math.sqrt`"),
+    ],
+)
+def test_a_change_that_is_not_clear_is_told(changes, told):
+    with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
+        changed(REFERENCE, tuple(Change(old, new) for old, new in changes))
 
 
 # --- a mistake ------------------------------------------------------------------------------------
