@@ -80,19 +80,17 @@ def _entry(place: int, group: EqualAnswers) -> str:
     keys = {"unread": "a student wrote this; remove this line once you have read the code"}
     if group.points > SHARE * group.problem.points:
         keys["price"] = "TODO: why it costs more than a third of the problem"
-    text = wrong_edits.written(
-        Edit(
-            name=f"draft_{place}",
-            says="TODO: what is wrong, in one line",
-            keys=keys,
-            source=group.programs[0],
-        )
-    )
     return (
         f"\n# {counted(group.students, 'student')}, {in_points(group.points)} each\n"
         + "".join(answers)
-        + text
+        + f"[draft_{place}] TODO: what is wrong, in one line\n"
+        + "".join(f"{key}: {said}\n" for key, said in keys.items())
+        + _as_code(group.programs[0])
     )
+
+
+def _as_code(program: str) -> str:
+    return "".join(f"+ {line}\n" if line else "+\n" for line in program.splitlines())
 
 
 def _program(given: tuple[str, Sequence[str]]) -> str:
@@ -112,7 +110,7 @@ def program_of(text: str, functions: Sequence[str]) -> str:
         is_readable = program.replace("\n", "").isprintable()  # else a line may look reordered
         if not nodes or len(program) > MAX_PROGRAM or not is_readable:
             return ""
-        draft = wrong_edits.written(Edit(name="draft", says="-", source=program))
+        draft = f"[draft] -\n{_as_code(program)}"
         draft.encode()
         (read,) = wrong_edits.entries(draft)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

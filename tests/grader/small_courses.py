@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 from grader.publish import new_course
-from grader.solutions.wrong_edits import Change, Edit, written
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "plain_course"
 LIMITS = """
@@ -178,9 +177,8 @@ def _public(module: str, name: str, call: str, expected: str) -> str:
 
 
 def _mistake(old: str, new: str, name: str = "wrong") -> str:
-    keys = {"hint": "read the text again", "price": "this is the whole problem"}
-    change = Change(old, new)
-    return written(Edit(name=name, says="It is wrong.", keys=keys, changes=(change,)))
+    keys = "hint: read the text again\nprice: this is the whole problem\n"
+    return f"[{name}] It is wrong.\n{keys}- {old}\n+ {new}\n"
 
 
 def _written(
