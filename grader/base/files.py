@@ -250,11 +250,7 @@ def _sync(folder: Path) -> None:
 
 
 def read(path: Path, *, most: int) -> bytes:
-    """Read a file that somebody else wrote.
-
-    Args:
-        path: The file.
-        most: The largest allowed size, in bytes.
+    """Read a file that somebody else wrote, of `most` bytes at most.
 
     Raises:
         UsageError: The file cannot be read, or is larger.
@@ -314,9 +310,7 @@ def table_rows(
     """The first line and the cells of each record of a table.
 
     Args:
-        text: The table, as CSV.
         where: The table's name, safe to print.
-        delimiter: What separates two cells.
         strict: Whether a quote in the middle of a cell is an error.
 
     Raises:

@@ -200,11 +200,7 @@ class Course(msgspec.Struct, frozen=True):
         return {problem.id: problem.section for problem in self.problems if problem.section}
 
     def handout_links(self, url: str) -> dict[str, str]:
-        """For each problem's id, the address of its section in the built handout.
-
-        Args:
-            url: Where the course publishes the handout's pages; if empty, so is the result.
-        """
+        """For each problem's id, the address of its section in the handout published at a URL."""
         found = {}
         for problem, section in self.sections.items():
             chapter, _, number = section.partition(".")
@@ -324,11 +320,7 @@ def device_of(hidden_test: Path) -> str:
 
 @lru_cache(maxsize=4096)  # asked several times for each test
 def problem_of_file(hidden_test: str) -> str:
-    """The id of the problem that a file in tests/hidden belongs to.
-
-    Args:
-        hidden_test: The path of the file, or the pytest id of a test in it.
-    """
+    """The id of the problem that a file in tests/hidden, or the pytest id of a test, belongs to."""
     return Path(hidden_test.split("::")[0]).parent.name
 
 

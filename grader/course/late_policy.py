@@ -145,11 +145,7 @@ def kept(points: float, penalty: float) -> float:
 
 
 def load(path: Path, *, needed: bool = False) -> Policy:
-    """Read the policy.
-
-    Args:
-        path: The file.
-        needed: Whether the file has to exist; otherwise a missing file means the default rules.
+    """Read the policy; without the file, unless it is needed, the default rules.
 
     Raises:
         UsageError: It is wrong; the message says where, what was expected and what was found.
@@ -356,8 +352,7 @@ def when(text: str, *, what: str, zone: str = "", of_a_day: time = END_OF_DAY) -
     """Read a time that a person wrote; a date alone means its end.
 
     Args:
-        text: What the person wrote.
-        what: Where.
+        what: The name of the text.
         zone: The zone of a time without an offset; empty if it needs one.
         of_a_day: The time that a date alone means.
 

@@ -44,9 +44,7 @@ Kinds = Mapping[str, tuple[str, Callable[[Any], bool]]]
 def load(text: str, limits: Mapping[str, type]) -> dict[str, Any] | Wrong:
     """Parse the file; return its contents or the first error.
 
-    Args:
-        text: The text of the file.
-        limits: The keys of [limits] with their types, int or float.
+    `limits` has the keys of [limits] with their types, int or float.
     """
     try:
         listed = files.toml_of(text)
@@ -64,7 +62,6 @@ def line_of(text: str, entry: Entry, *keys: str) -> int:
     """The number of the line of an entry or, if it has some of these keys, of the last one found.
 
     Args:
-        text: The text of the file.
         entry: "limits", the number of a problem from 0, or None for the whole file.
         keys: A key of the entry, the key in its table, and so on.
     """
@@ -155,8 +152,7 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def _list_of(pattern: re.Pattern[str], at_least: int) -> Callable[[Any], bool]:
-    one = _matches(pattern)
+def _list_of(one: Callable[[Any], bool], *, at_least: int = 0) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list) and len(value) >= at_least and all(map(one, value))
 
 
@@ -176,10 +172,6 @@ def _is_package(value: Any) -> bool:
     return needed.url is None and needed.marker is None
 
 
-def _are_packages(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_package, value))
-
-
 def _are_points(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value < math.inf
 
@@ -190,22 +182,24 @@ def _above_zero(*, is_whole: bool) -> tuple[str, Callable[[Any], bool]]:
     return expected, lambda value: type(value) in kinds and 0 < value < math.inf
 
 
-def _are_entries(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_table, value))
-
-
 # The keys of the file; only `problem` has to be there.
 OF_THE_FILE: Kinds = {
-    "packages": ('a list of packages as pip names them, like "numpy>=1.26"', _are_packages),
-    "tools": ('a list of names of programs, like "g++"', _list_of(PROGRAM, 0)),
-    "files": ('a list of patterns of files in assignment/, like "*.json"', _list_of(PATTERN, 0)),
-    "folders": ('a list of names of folders, like "flight"', _list_of(NAME, 0)),
+    "packages": ('a list of packages as pip names them, like "numpy>=1.26"', _list_of(_is_package)),
+    "tools": ('a list of names of programs, like "g++"', _list_of(_matches(PROGRAM))),
+    "files": (
+        'a list of patterns of files in assignment/, like "*.json"',
+        _list_of(_matches(PATTERN)),
+    ),
+    "folders": ('a list of names of folders, like "flight"', _list_of(_matches(NAME))),
     "story": ('the name of a module, like "flight.story"', _matches(DOTTED)),
-    "preload": ('a list of names of modules, like "einops.layers.torch"', _list_of(DOTTED, 0)),
+    "preload": (
+        'a list of names of modules, like "einops.layers.torch"',
+        _list_of(_matches(DOTTED)),
+    ),
     "bundle_url": ("an address such as https://course.example/student.zip", _matches(WEB_ADDRESS)),
     "green_may_lose": ("a number of points, 0 or more", _are_points),
     "limits": ("a table, [limits]", _is_table),
-    "problem": ("entries, [[problem]]", _are_entries),
+    "problem": ("entries, [[problem]]", _list_of(_is_table, at_least=1)),
 }
 # The keys of a problem.
 KEYS: Kinds = {
@@ -213,12 +207,12 @@ KEYS: Kinds = {
     "module": ('the name of a module, like "optimizers" or "model.layers"', _matches(DOTTED)),
     "functions": (
         'a list of names of definitions, one or more; of a program, write main(): ["main"]',
-        _list_of(NAME, 1),
+        _list_of(_matches(NAME), at_least=1),
     ),
     "points": ("a whole number, 1 or more", lambda value: type(value) is int and value >= 1),
     "section": ('chapter and section in quotes, like "8.2" or "8.2.1"', _matches(SECTION)),
     "device": ('"cpu" or "cuda"', lambda value: value in ("cpu", "cuda")),
-    "forbidden": ('a list of names, like "torch.optim"', _list_of(DOTTED, 0)),
+    "forbidden": ('a list of names, like "torch.optim"', _list_of(_matches(DOTTED))),
     "forbidden_in": ("a table of lists of names, one for each definition", _is_table),
     "limits": ("a table", _is_table),
     "program": ("true or false", lambda value: isinstance(value, bool)),

@@ -17,7 +17,6 @@ import msgspec
 from grader.course.courses import SPARE_SHARE, Course, Limits, Problem
 from grader.grading.grading_job import Answers, Calls, Job
 from grader.grading.mistake_matching import Call, name_of
-from grader.grading.static_checks import Checked
 from grader.sandbox.reply_checks import Probe
 from grader.sandbox.time_budgets import Budget, Patience, Spare
 from kit.student import call
@@ -67,16 +66,11 @@ class Budgets:
 
 
 class RemoteStudent:
-    """A student whose calls run in a session. Each call is recorded with its outcome.
-
-    Args:
-        session: The connection to the student's code.
-        seed: The seed that the student's global generators are set to before each call.
-    """
+    """A student whose calls run in a session. Each call is recorded with its outcome."""
 
     def __init__(self, session: Answers, seed: int = 0) -> None:
         self._session = session
-        self.seed = seed
+        self.seed = seed  # of the student's global generators, before each call
         # The function that the test last called by name, which a message starts with.
         self.asked_for = ""
         self.calls: list[Call] = []  # the calls so far
@@ -153,15 +147,10 @@ class Students:
 
     Each student gets the limits and the remaining time of its problem, and a seed. Tests share a
     process; see above.
-
-    Args:
-        job: What is graded.
-        checked: What is known about the submission before its tests run.
-        budgets: The time of the submission, which all its students share.
     """
 
-    def __init__(self, job: Job, checked: Checked, budgets: Budgets) -> None:
-        self._job, self._checked, self._budgets = job, checked, budgets
+    def __init__(self, job: Job, budgets: Budgets) -> None:
+        self._job, self._budgets = job, budgets
         self._session: Calls | None = None  # of the test that is running
         self._problem: Problem | None = None  # the problem of that test
 
@@ -173,7 +162,15 @@ class Students:
             self.end()
         self._problem = problem
         if self._session is None:
-            self._session = self._open(problem)
+            self._session = self._job.open_session(
+                self._job.sandbox,
+                self._job.sources,
+                self._limits(problem),
+                forbidden=problem.forbidden,
+                by_hand=problem.by_hand,
+                budget=self._budgets.of(problem),
+                patience=self._budgets.patience,
+            )
         self._session.begin_test(seed)
         return SandboxedStudent(self._session, seed)
 
@@ -191,16 +188,4 @@ class Students:
             usual,
             wall_seconds=usual.wall_seconds + starting,
             cpu_seconds=usual.cpu_seconds + starting,
-        )
-
-    def _open(self, problem: Problem) -> Calls:
-        job = self._job
-        return job.open_session(
-            job.sandbox,
-            job.sources,
-            self._limits(problem),
-            forbidden=problem.forbidden,
-            by_hand=problem.by_hand,
-            budget=self._budgets.of(problem),
-            patience=self._budgets.patience,
         )

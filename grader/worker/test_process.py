@@ -35,7 +35,6 @@ from kit.student import StudentPackage, from_cause, seed_generators_of_the_cpu
 
 SIDE = 64
 FILE_BYTES = 2**20
-MAX_ERROR = 2000
 
 
 def limit_memory(limit_bytes: int) -> None:
@@ -62,7 +61,7 @@ def look_at_device(name: str) -> dict[str, Any] | str:
     try:
         return _look_at_cuda() if name == "cuda" else _look_at_cpu()
     except Exception as e:
-        return f"{type(e).__name__}: {e}"[:MAX_ERROR]
+        return f"{type(e).__name__}: {e}"[:MAX_TEXT]
 
 
 def _look_at_cuda() -> dict[str, Any]:

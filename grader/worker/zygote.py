@@ -85,12 +85,7 @@ def import_slow_packages(preload: list[str]) -> None:
 
 
 def serve(control_fd: int, wall: NoWall) -> None:
-    """Answer the grader until it closes the socket.
-
-    Args:
-        control_fd: The descriptor of the zygote's socket.
-        wall: The isolation of the processes of a test.
-    """
+    """Answer the grader until it closes the zygote's socket, `control_fd`."""
     # Process 1 receives only signals for which it has a handler, and Python has one for SIGINT.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     control = socket.socket(fileno=control_fd)

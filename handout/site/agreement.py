@@ -20,18 +20,14 @@ CITED = re.compile(r"(?:Handout|see handout) §([\d.]+)(?: · `python -m assignm
 
 def pages() -> dict[str, str]:
     """The handout's Markdown by file name: problems have their boxes, and figures no marks."""
-    return {
-        path.name: with_problems(without_marks(path.read_text(encoding="utf-8")))
-        for path in sorted(HANDOUT.glob("*.md"))
-    }
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(HANDOUT.glob("*.md"))}
+    return {name: with_problems(without_marks(text)) for name, text in texts.items()}
 
 
 def stubs(course: Course) -> dict[str, str]:
     """The stubs' sources by module."""
-    return {
-        m: (course.root / "assignment" / f"{m}.py").read_text(encoding="utf-8")
-        for m in course.modules
-    }
+    folder = course.root / "assignment"
+    return {m: (folder / f"{m}.py").read_text(encoding="utf-8") for m in course.modules}
 
 
 def complaints(course: Course, texts: Mapping[str, str], sources: Mapping[str, str]) -> list[str]:
@@ -80,10 +76,8 @@ def _boxes(first: str, pages: Mapping[str, str], problems: list[Problem]) -> lis
         sections = [m for m in HEADING.finditer(pages[page], 0, box.start()) if m[3]]
         section = f"{sections[-1][2]}.{sections[-1][3]}" if sections else "none"
         if section != problem.section:
-            found.append(
-                f"{page}: `{problem.id}` is in section {section}, "
-                f"problems.toml says {problem.section}"
-            )
+            named = f"{page}: `{problem.id}` is in section {section}"
+            found.append(f"{named}, problems.toml says {problem.section}")
     return found
 
 

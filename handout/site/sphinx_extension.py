@@ -64,7 +64,7 @@ class Form(SphinxDirective):
         made, known = (
             (calculators.html, calculator_formulas.load())
             if self.name == "calculator"
-            else (quizzes.html, quizzes.problems())
+            else (quizzes.html, quizzes.questions())
         )
         name = self.arguments[0]
         if name not in known:

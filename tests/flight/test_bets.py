@@ -58,7 +58,7 @@ def test_the_questions_are_those_of_the_pages(folder):
     bet, *of_quiz = asked["4"]
     assert (bet.where, bet.asks) == ("§4.2", "How many products does backward of x < y compute?")
     assert (bet.choices, bet.answer, bet.because) == ({"a": "one", "b": "two"}, "b", "One each.")
-    for question, made in zip(of_quiz, quizzes.questions("04_flop_counting"), strict=True):
+    for question, made in zip(of_quiz, quizzes.questions()["04_flop_counting"], strict=True):
         assert (question.asks, float(question.answer)) == (made.asks, made.answer)
         assert question.because == made.because
         assert list(question.hints) == made.hints

@@ -19,7 +19,7 @@ from tests.handout.page_figures import reference_as_assignment
 
 pytestmark = pytest.mark.slow
 
-TINY = model.Size(num_layers=2, d_model=64, num_heads=4, context_length=32, batch=16, steps=220)
+TINY = model.Size(num_layers=2, d_model=64, num_heads=4, context_length=32, batch=16, steps=150)
 MACHINE = prediction.Machine({torch.float32: 1e11, torch.bfloat16: 1e11}, 1e10)
 ALL = list(parts.OF_PROBLEM)
 
@@ -92,7 +92,7 @@ def test_the_reference_learns(record):
     last = row([prediction.Row(**r) for r in record.rows], "last loss").measured
     assert last < record.entropy - 0.3
     assert record.own == ALL
-    assert list(record.samples) == ["after 10 steps", "after 100 steps", "after 220 steps"]
+    assert list(record.samples) == ["after 10 steps", "after 100 steps", "after 150 steps"]
     assert all(text.startswith("def ") for text in record.samples.values())
 
 
@@ -108,20 +108,21 @@ def test_nothing_solved_flies_too(tokens, tmp_path):
 
 def test_a_stopped_flight_goes_on(tokens, tmp_path, monkeypatch):
     used = parts.load(ALL)
-    whole = fly(used, tokens, tmp_path / "whole", steps=40)
+    whole = fly(used, tokens, tmp_path / "whole", steps=30)
     forward, calls = model.Chick.forward, []
 
     def stopping(self, x):
-        calls.append(1)
-        if len(calls) == 30:
+        calls.extend([1] * torch.is_grad_enabled())  # not while it writes
+        if len(calls) == 25:
             raise KeyboardInterrupt
         return forward(self, x)
 
     monkeypatch.setattr(model.Chick, "forward", stopping)
     with pytest.raises(KeyboardInterrupt):
-        fly(used, tokens, tmp_path / "run", steps=40)
+        fly(used, tokens, tmp_path / "run", steps=30)
     monkeypatch.setattr(model.Chick, "forward", forward)
-    again = fly(used, tokens, tmp_path / "run", steps=40)
+    assert (tmp_path / "run" / flying.CHECKPOINT).is_file()
+    again = fly(used, tokens, tmp_path / "run", steps=30)
     assert again.losses == whole.losses
 
 
@@ -163,7 +164,7 @@ def test_a_card_says_the_flight_in_a_sentence(record):
     assert re.match(said + "the formula in 0 of 1 lines", flight_page.summary(other))
     assert "13 of 13 parts my own" in (card := flight_page.card(other))
     assert "adamw (its tests fail)" in card
-    assert f"→ {row([prediction.Row(**r) for r in rows], 'last loss').measured:.2f} in 220" in card
+    assert f"→ {row([prediction.Row(**r) for r in rows], 'last loss').measured:.2f} in 150" in card
 
 
 def test_a_loss_below_what_is_possible_is_suspicious():

@@ -104,13 +104,6 @@ def nothing_is_seen(seen: dict[str, list[str]]) -> None:
     assert [path for path in others if not path.startswith("/tmp/submission/")] == []
 
 
-@pytest.mark.proof
-def test_nothing_is_seen_of_an_editable_grader(tmp_path, root):
-    seen = spy(Path(sys.executable), tmp_path)
-    assert seen["package"] == str(root / "grader")
-    nothing_is_seen(seen)
-
-
 @pytest.fixture(scope="module")
 def installed(root, tmp_path_factory):
     """The Python of an environment with a grader from a real wheel, and the grader's folder."""

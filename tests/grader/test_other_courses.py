@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from tests.grader import small_courses
-from tests.grader.conftest import changed, starts_sooner
+from tests.grader.conftest import changed
 from tests.grader.processes import ran
 from tests.grader.warm_python import python
 
@@ -125,13 +125,12 @@ def test_each_of_two_courses_is_graded_by_its_own_tests(root, tmp_path):
     assert one[2] == str(first / "tests/__init__.py")
 
 
-def test_a_module_that_cannot_be_preloaded_is_the_courses_fault(grader, copy_of_the_course, root):
+def test_a_module_that_cannot_be_preloaded_is_the_courses_fault(grader, tiny, solved):
     """One sentence names the module and the key, also if it is there but needs another one."""
     module = "torch.utils.tensorboard"
-    listed = starts_sooner(copy_of_the_course) / "assignment" / "problems.toml"
-    changed(listed, "preload = []", f'preload = ["{module}"]')
-    words = ("grade", root, "--only", "linear", "--course")
-    done = grader(*words, copy_of_the_course)
+    listed = tiny / "assignment" / "problems.toml"
+    listed.write_text(f'preload = ["{module}"]\n{listed.read_text()}')
+    done = grader("grade", solved, "--course", tiny)
     assert (done.returncode, done.stdout) == (3, "")
     assert "fault of the course" in done.stderr
     assert f"problems.toml: preload: {module} cannot be imported: " in done.stderr

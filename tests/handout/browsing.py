@@ -50,12 +50,8 @@ def watched(context):
     page = context.new_page()
     page.seen, page.requests = [], []
     page.set_default_timeout(60_000)  # a busy machine takes its time
-    page.on(
-        "console",
-        lambda message: (
-            page.seen.append(message.text) if message.type in ("error", "warning") else None
-        ),
-    )
+    odd = ("error", "warning")
+    page.on("console", lambda said: page.seen.extend([said.text] * (said.type in odd)))
     page.on("pageerror", lambda error: page.seen.append(str(error)))
     page.on("request", lambda request: page.requests.append(request.url))
     return page
@@ -103,11 +99,8 @@ def serious(page, within=None):
     # Without the elements that pass, a run takes two thirds of the time.
     options = {"resultTypes": ["violations"]}
     found = Axe().run(page, within, options).response["violations"]
-    return [
-        (v["id"], v["help"], [node["html"][:160] for node in v["nodes"][:3]])
-        for v in found
-        if v["impact"] in ("serious", "critical")
-    ]
+    found = [v for v in found if v["impact"] in ("serious", "critical")]
+    return [(v["id"], v["help"], [node["html"][:160] for node in v["nodes"][:3]]) for v in found]
 
 
 # --- what several tests look at on a page of the site, from one visit, because loading takes long

@@ -55,10 +55,7 @@ SECTIONS = {
 }
 CHAPTERS = [*HEADINGS]
 # The pages in the order of the side bar.
-IN_ORDER = [
-    *("shapes", *CHAPTERS, "flight", "what_tests_try", "grading"),
-    *("napkin", "formula_sheet", "calculators", "bibliography"),
-]
+IN_ORDER = re.findall(r"^(\w+)$", (HANDOUT / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
 DIGITS = "0123456789⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉½¼¾⅓⅔"
 NEED_NO_MARK = ("0", "1")  # with marks, `stride[d + 1]` could not be read in the source
 OPEN, CLOSE = "\ue000", "\ue001"  # mark the computed parts of a value
@@ -88,14 +85,10 @@ def n(value: object, spec: str = "") -> str:
     A number is formatted by `spec` as in format(), with − as the minus sign. Text is left
     unchanged.
     """
-    if isinstance(value, Fraction):
-        value = float(value)
-    text = (
-        value
-        if isinstance(value, str)
-        else format(value, spec).replace("-", "−" if "e" not in spec else "-")
-    )
-    return f"{OPEN}{text}{CLOSE}"
+    if not isinstance(value, str):
+        value = format(float(value) if isinstance(value, Fraction) else value, spec)
+        value = value if "e" in spec else value.replace("-", "−")
+    return f"{OPEN}{value}{CLOSE}"
 
 
 def numbers_in(value: object) -> Iterator[float]:
@@ -272,11 +265,8 @@ class Figures:
             if match[0].strip(".,") in NEED_NO_MARK:
                 continue
             around = flat(markdown[max(0, match.start() - 50) : match.end() + 30])
-            what = (
-                "a figure begins nowhere"
-                if match[0].startswith("]")
-                else f"nothing computes {match[0]!r}"
-            )
+            is_end = match[0].startswith("]")
+            what = "a figure begins nowhere" if is_end else f"nothing computes {match[0]!r}"
             yield f"{self.page}:{_line(markdown, match.start())}: {what} in: …{around}…"
         yield from wrong
 
@@ -302,10 +292,8 @@ class Figures:
             needed = 1 if len(set(values)) == 1 else len(values)
             if seen[name] < needed:
                 shown = [v if isinstance(v, str) else " ".join(map(str, v)) for v in values]
-                yield (
-                    f"{self.page}: {name}: expected figures with the values {shown}, "
-                    f"got {seen[name]} figures"
-                )
+                expected = f"expected figures with the values {shown}"
+                yield f"{self.page}: {name}: {expected}, got {seen[name]} figures"
 
 
 def _expected(value: str | tuple[float, ...], got: str) -> str:

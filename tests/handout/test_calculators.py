@@ -234,12 +234,9 @@ def test_what_javascript_reads_otherwise_is_refused(formula):
 
 def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
     wrong = tmp_path / "calculators.toml"
-    wrong.write_text(
-        calculator_formulas.SOURCE.read_text(encoding="utf-8").replace(
-            'formula = "product(shape)"', 'formula = "product(shape) + bytes"', 1
-        ),
-        encoding="utf-8",
-    )
+    text = calculator_formulas.SOURCE.read_text(encoding="utf-8")
+    text = text.replace('formula = "product(shape)"', 'formula = "product(shape) + bytes"', 1)
+    wrong.write_text(text, encoding="utf-8")
     monkeypatch.setattr(calculator_formulas, "SOURCE", wrong)
     with pytest.raises(ValueError, match="tensor: elements uses bytes"):
         calculator_formulas.load.__wrapped__()

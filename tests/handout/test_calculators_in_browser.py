@@ -374,12 +374,8 @@ def test_a_link_brings_the_values_back(kept, opened, page, address, name):
             given[field.id] = calculator_formulas.choices(FORMS[name], field.kind)[2]
         else:
             special = {"heads": "32", "kv_heads": "8", "d": "4096", "mfu": "0.25"}
-            special |= {
-                "projections": "3",
-                "shape": "2, 3, 5",
-                "view": "[1:].mT",
-                "index": "0, 2, 1",
-            }
+            special |= {"projections": "3", "shape": "2, 3, 5"}
+            special |= {"view": "[1:].mT", "index": "0, 2, 1"}
             given[field.id] = special.get(field.id, "30")
     if calculators.has_bytes(FORMS[name]):
         given["units"] = "GiB"
@@ -394,16 +390,11 @@ def test_a_link_brings_the_values_back(kept, opened, page, address, name):
 
 @pytest.mark.parametrize("name", every(2, FORMS))
 def test_the_ends_of_every_range_give_numbers(kept, name):
-    fields = [
-        field
-        for field in FORMS[name].input
-        if field.kind in ("number", "count") and not field.divides
-    ]
-    ends = [
-        {field.id: end} for field in fields for end in (field.min, field.max) if end is not None
-    ]
+    numbers = [field for field in FORMS[name].input if field.kind in ("number", "count")]
+    fields = [field for field in numbers if not field.divides]
+    ends = [{f.id: end} for f in fields for end in (f.min, f.max) if end is not None]
     ends += [{f.id: f.min for f in fields}, {f.id: f.max for f in fields if f.max is not None}]
-    if any(field.divides for field in FORMS[name].input):
+    if fields != numbers:
         ends = [{**({"kv_heads": 1} if "heads" in case else {}), **case} for case in ends]
     cases = [{key: f"{value:g}" for key, value in case.items()} for case in ends]
     for case, got in zip(cases, filled(kept(name), cases, "innerHTML"), strict=True):
@@ -440,15 +431,10 @@ def test_results_are_said_when_typing_has_stopped(shown, page):
     page.wait_for_timeout(1000)
     assert status.inner_text() == "", "opening the page must announce nothing"
     section.get_by_label("Devices").fill("10240")
-    page.wait_for_function(
-        "document.querySelector('#calculator-training-time .status').textContent.startsWith("
-        "'Time: 14.39\u00a0days')"
-    )
+    said = "document.querySelector('#calculator-training-time .status').textContent"
+    page.wait_for_function(f"{said}.startsWith('Time: 14.39\u00a0days')")
     section.get_by_label("MFU").fill("2")
-    page.wait_for_function(
-        "document.querySelector('#calculator-training-time .status').textContent === 'MFU: Must be "
-        "at most 1.'"
-    )
+    page.wait_for_function(f"{said} === 'MFU: Must be at most 1.'")
     assert status.count() == 1
 
 

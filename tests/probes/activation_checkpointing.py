@@ -145,7 +145,6 @@ def gradients_of(
         wrap: A function that calls its first argument with the others in its own way.
         x: The first input, which is also the last one.
         y: A leaf whose sine is the second input.
-        ids: Integers.
         parameters: Two matrices that the function uses from its enclosing scope.
         upstream: The output's gradient.
         requires_grad: Whether x and whether y requires a gradient.

@@ -458,7 +458,6 @@ def crash(student: Any, *, how: str, size: int) -> list[Written]:
         how: "fails" if a write fails in the middle of the file, "kills" if that kills the process,
             "interrupted" for a KeyboardInterrupt while the state is read, "interrupted sync" for
             one while the file is synced before the rename.
-        size: The size of the model.
     """
     results: list[Written] = []
     kind = _Interrupted if how == "interrupted" else nn.Linear
@@ -549,7 +548,6 @@ def watched_save(student: Any, *, one_disk: bool, name: str = NAME) -> Watched:
     Args:
         one_disk: Whether a rename from outside the checkpoint's folder works. Between two
             disks it fails.
-        name: The path of the checkpoint.
     """
     with _folders():
         _save_number(student, 1, name)

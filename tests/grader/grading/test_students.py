@@ -12,7 +12,6 @@ from grader.course import courses
 from grader.grading.grading_job import Job
 from grader.grading.local_student import LocalSession
 from grader.grading.sandboxed_student import Budgets, Students
-from grader.grading.static_checks import Checked
 from kit.student import watching_generators
 from tests.grader.processes import ran
 
@@ -28,7 +27,7 @@ def students(box):
         seed=0, progress=None, explain=False, until_one_fails=False, fresh=False,
         open_session=LocalSession,
     )  # fmt: skip
-    return Students(job, Checked({}, frozenset(), {}), Budgets(COURSE, "cpu"))
+    return Students(job, Budgets(COURSE, "cpu"))
 
 
 def test_a_process_serves_one_problem_until_its_end(students):

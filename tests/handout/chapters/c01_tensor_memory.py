@@ -37,21 +37,14 @@ def address_holds():
 
 class Chapter(Figures):
     def beginning(self) -> None:
-        self.formula(
-            "element_position",
-            r"\text{position} &= "
-            r"\text{offset} + i \cdot \text{stride}[0] + j \cdot \text{stride}[1]",
-            list(address_holds()),
-        )
+        position = r"\text{offset} + i \cdot \text{stride}[0] + j \cdot \text{stride}[1]"
+        formula = rf"\text{{position}} &= {position}"
+        self.formula("element_position", formula, list(address_holds()))
 
     def bytes(self) -> None:
         every_float8 = ", ".join(name for name in dir(torch) if name.startswith("float8_"))
-        rows = [
-            "float64, int64, complex64",
-            "float16, bfloat16, int16",
-            "float32, int32",
-            f"{every_float8}, int8, uint8, bool",
-        ]
+        rows = ["float64, int64, complex64", "float16, bfloat16, int16", "float32, int32"]
+        rows.append(f"{every_float8}, int8, uint8, bool")
         for names in rows:
             (size,) = {getattr(torch, name).itemsize for name in names.split(", ")}
             self.gives(itemsize_row=f"{names.replace(every_float8, 'every float8')} | {n(size)}")

@@ -103,11 +103,9 @@ class Chapter(Figures):
         b, d, k = 64, 32, 16
         one, total = (fc.mlp_flops(b, (d, d, k), backward=both) for both in (False, True))
         square = 2 * b * d**2
-        self.formula(
-            "two_layer_formula",
-            r"\text{forward} &= 2BD^2 + 2BDK \\ \text{backward} &= 2BD^2 + 4BDK",
-            (one, total - one) == (square + 2 * b * d * k, square + 4 * b * d * k),
-        )
+        formula = r"\text{forward} &= 2BD^2 + 2BDK \\ \text{backward} &= 2BD^2 + 4BDK"
+        holds = one == square + 2 * b * d * k and total - one == square + 4 * b * d * k
+        self.formula("two_layer_formula", formula, holds)
         sizes = [(d, d), (d, k)]
         forward = [fc.linear_flops(b, *size) for size in sizes]
         weight = [
@@ -134,11 +132,7 @@ class Chapter(Figures):
         tokens = GPT2.context_length
         parts = fc.transformer_forward_flops(GPT2, 1, tokens)
         total = sum(parts.values())
-        configs = [
-            (GPT2, 3, 1000),
-            (fc.TransformerConfig(100, 16, 2, 8, 2, 32), 3, 5),
-            (fc.TransformerConfig(90, 30, 5, 12, 3, 20), 2, 7),
-        ]
+        configs = [(GPT2, 3, 1000), (fc.TransformerConfig(90, 30, 5, 12, 3, 20), 2, 7)]
         rows = [
             ("qkv", "L · 2 · BT · d · 3d", lambda c, L, d, bt: L * 2 * bt * d * 3 * d),
             ("attention_scores", "L · 2 · B · T² · d", lambda c, L, d, btt: L * 2 * btt * d),
@@ -149,8 +143,7 @@ class Chapter(Figures):
         for key, formula, value in rows:
             each = " each" if key == "attention_scores" else ""
             for c, b, t in configs:
-                tokens_or_pairs = b * t**2 if key == "attention_scores" else b * t
-                expected = value(c, c.num_layers, c.d_model, tokens_or_pairs)
+                expected = value(c, c.num_layers, c.d_model, b * t ** (2 if each else 1))
                 assert fc.transformer_forward_flops(c, b, t)[key] == expected, key
             flops, share = n(f"{parts[key] / 1e9:.1f}e9"), n(parts[key] / total * 100, ".1f")
             self.gives(part=f"{n(formula)}{each} | {flops}{each}, {share} %{each}")

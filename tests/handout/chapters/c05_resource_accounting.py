@@ -84,12 +84,8 @@ class Chapter(Figures):
             moved = two * (m * k + k * columns + m * columns)
             bound = ra.is_compute_bound(2 * m * k * columns, moved, H100, BF16)
             flips.append(bound == (m >= ra.min_rows(k, columns, H100, BF16)))
-        self.formula(
-            "flip_formula",
-            r"\frac{2mkn}{\text{peak FLOP/s}} > "
-            r"\frac{(mk + kn + mn) \cdot \text{bytes per number}}{\text{bandwidth}}",
-            flips,
-        )
+        memory = r"\frac{(mk + kn + mn) \cdot \text{bytes per number}}{\text{bandwidth}}"
+        self.formula("flip_formula", r"\frac{2mkn}{\text{peak FLOP/s}} > " + memory, flips)
         ridge = ra.accelerator_intensity(H100, BF16)
         self.gives(ridge=n(ridge, ".1f"))
         best = [ra.attainable_mfu(i, H100, BF16) == min(1, i / ridge) for i in (1, 295, 400)]
@@ -170,11 +166,8 @@ class Chapter(Figures):
         self.gives(tokens_a_parameter=ratio, parameters=PARAMETERS, tokens=TOKENS)
         self.gives(tokens_seen=TOKENS / PARAMETERS)
         self.gives(budget_rule=f"{n(each)}ND = {n(each * ratio)}N{n('²')}")
-        self.formula(
-            "compute_optimal",
-            r"N = \sqrt{\frac{C}{120}}, \qquad D = 20N",
-            [abs(best / (budget / 120) ** 0.5 - 1) < 1e-15, abs(tokens / (20 * best) - 1) < 1e-15],
-        )
+        holds = [abs(best / (budget / 120) ** 0.5 - 1) < 1e-15, abs(tokens / best / 20 - 1) < 1e-15]
+        self.formula("compute_optimal", r"N = \sqrt{\frac{C}{120}}, \qquad D = 20N", holds)
         flops, peak = fc.training_flops(PARAMETERS, TOKENS), H100.peak_flops[BF16]
         self.gives(run_flops=(each, PARAMETERS, TOKENS, flops), devices=DEVICES, mfu=MFU)
         self.gives(run_speed=(DEVICES, MFU, peak, DEVICES * MFU * peak), days=days)

@@ -69,10 +69,8 @@ class Chapter(Figures):
         self.gives(stretched=len(a.grad))
 
     def by_hand(self) -> None:
-        x, w1, w2, g = (
-            torch.tensor(m, dtype=F64)
-            for m in ([[1, 2], [3, -1]], [[1, 1], [2, -1]], [[3, 4]], [[1], [10]])
-        )
+        matrices = [[1, 2], [3, -1]], [[1, 1], [2, -1]], [[3, 4]], [[1], [10]]
+        x, w1, w2, g = (torch.tensor(matrix, dtype=F64) for matrix in matrices)
         hidden = x @ w1.T
         y = hidden.relu() @ w2.T
         grad_w1, grad_w2 = ag.mlp_backward(x, w1, w2, g)
@@ -83,13 +81,10 @@ class Chapter(Figures):
         self.gives(towards_w1=f"G W₂ = {rows(back)}", masked=masked, grad_w1=grad_w1)
 
     def checking(self) -> None:
-        eps = 1e-2
-        holds = []
-        for x in (0.3, 1.0, 2.0):
-            sine, by_hand = measured(torch.sin, x, eps), math.sin(x + eps) - math.sin(x - eps)
-            holds.append(abs(sine - math.cos(x) + eps**2 / 6 * math.cos(x)) < eps**4)
-            holds.append(abs(measured(cube, x, eps) - 3 * x**2 - eps**2 / 6 * 6) < 1e-12)
-            holds.append(abs(by_hand / (2 * eps) - sine) < 1e-12)
+        eps, x = 1e-2, 0.3
+        sine, by_hand = measured(torch.sin, x, eps), math.sin(x + eps) - math.sin(x - eps)
+        holds = [abs(sine - math.cos(x) + eps**2 / 6 * math.cos(x)) < eps**4]
+        holds.append(abs(by_hand / (2 * eps) - sine) < 1e-12)
         self.formula(
             "central_difference",
             r"\frac{f(x + \varepsilon) - f(x - \varepsilon)}{2 \varepsilon} = f′(x) + "
@@ -111,11 +106,8 @@ class Chapter(Figures):
         self.gives(third_derivative=third)
         for eps in STEPS:
             forward = (cube(at + eps) - cube(at)) / eps
-            errors = [
-                abs(got - first)
-                for got in (forward, measured(cube, at, eps), measured(cube, at, eps, F32))
-            ]
-            self.gives(error_row=(eps, errors))
+            found = forward, measured(cube, at, eps), measured(cube, at, eps, F32)
+            self.gives(error_row=(eps, [abs(got - first) for got in found]))
         assert measured(cube, at, STEPS[-1], F32) == 0
         assert torch.tensor(at + STEPS[-1], dtype=F32) == at
         _, large, middle, small = STEPS

@@ -96,10 +96,8 @@ class Chapter(Figures):
             return op.lr_cosine_schedule(it, most, least, w, c)
 
         cosines = [math.cos(math.pi * (it - w) / (c - w)) for it in range(w, c)]
-        holds = same(
-            [rate(it) for it in range(w, c)],
-            [least + (most - least) * (1 + cosine) / 2 for cosine in cosines],
-        )
+        by_hand = [least + (most - least) * (1 + cosine) / 2 for cosine in cosines]
+        holds = same([rate(it) for it in range(w, c)], by_hand)
         self.formula("cosine_formula", "min + (max − min) · (1 + cos(π x)) / 2", holds)
         self.gives(first_rate=rate(0), cosine_bottom=1 + math.cos(math.pi))
         shrunk = {beta: math.sqrt((1 - beta) / (1 + beta)) for beta in (0.7, BETA1)}

@@ -59,11 +59,8 @@ class Chapter(Figures):
         stay = 0.9
         chain = torch.tensor([[stay, 1 - stay], [1 - stay, stay]], dtype=torch.float64)
         summed = chain.matrix_power(200)[0] @ (-chain * chain.log()).sum(1)
-        self.formula(
-            "entropy_formula",
-            r"H = \sum_i \pi_i \sum_j P_{ij} \left(-\log P_{ij}\right)",
-            abs(entropy(chain) - summed) < 1e-9,
-        )
+        formula = r"H = \sum_i \pi_i \sum_j P_{ij} \left(-\log P_{ij}\right)"
+        self.formula("entropy_formula", formula, abs(entropy(chain) - summed) < 1e-9)
         leave = n(1 - stay, "g")
         pi = ", ".join(n({0.5: "½"}[round(share, 12)]) for share in how_often(chain).tolist())
         terms = f"−{n(stay)} log {n(stay)} − {leave} log {leave}"

@@ -188,11 +188,8 @@ class Chapter(Figures):
         # Bytes per score: two for softmax's result, one for the mask, and two for dropout's result.
         half = torch.float16.itemsize
         self.gives(score_bytes=(half, torch.bool.itemsize, half), result_bytes=half)
-        self.formula(
-            "layer_formula",
-            r"sbh \left(34 + \frac{5as}{h}\right)",
-            [measured(**sizes) == by_formula(**sizes) for sizes in SMALL],
-        )
+        holds = [measured(**sizes) == by_formula(**sizes) for sizes in SMALL]
+        self.formula("layer_formula", r"sbh \left(34 + \frac{5as}{h}\right)", holds)
         s, b, h, a = GPT3.values()
         per_token = BF16.itemsize
         self.gives(scores_growth=f"s{n('²')}", token_bytes=per_token)

@@ -54,15 +54,12 @@ class Chapter(Figures):
         total = ra.bytes_per_parameter(wren.RECIPE)
         assert weight + gradient + states == total
         devices = wren.DEVICES
-        halves = 2  # a reduce-scatter of the gradients and an all-gather of the weights
-        stages = [
-            (weight + gradient + states, 0, halves),
-            (weight + gradient, states, halves),
-            (weight, gradient + states, halves),
-            (0, weight + gradient + states, halves + 1),  # weights again for the backward pass
-        ]
+        # A reduce-scatter of the gradients and an all-gather of the weights; in the last stage,
+        # weights again for the backward pass.
+        numbers_sent = (2, 2, 2, 2 + 1)
         self.held = []
-        for kept, split, numbers in stages:
+        for numbers, kept in zip(numbers_sent, (total, weight + gradient, weight, 0), strict=True):
+            split = total - kept
             parts = [n(kept)] * bool(kept) + [f"{n(split)} / n"] * bool(split)
             self.held.append(kept + Fraction(split, devices))
             held = n(float(self.held[-1]), ".10g")

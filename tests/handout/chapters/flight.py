@@ -47,11 +47,8 @@ class Chapter(Figures):
         kept = prediction.activation_bytes(
             size, size.batch, autocast=False, fused=False, segments=0
         )
-        assert (
-            row("chick", "bytes kept")["predicted"]
-            == kept
-            == row("chick", "bytes kept")["measured"]
-        )
+        found = row("chick", "bytes kept")
+        assert found["predicted"] == found["measured"] == kept
         assert row("chick", "parameters")["predicted"] == ra.transformer_parameters(size)
 
     def table(self) -> None:

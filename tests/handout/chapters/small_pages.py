@@ -8,42 +8,28 @@ import torch
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import micro_batch, quizzes, wren
-from tests.handout.page_figures import COURSE, HANDOUT, IN_ORDER, Figures, n
-
-# For the problems of each chapter, as one reader who solved all of them judged.
-HOURS = [3.5, 2.5, 2, 5, 4, 6, 1, 4, 1.5, 5, 9, 6, 8]
-SHORT_PATH = [
-    *("tensor_memory", "flop_formulas", "napkin_math", "linear", "adamw", "gradient_clipping"),
-    *("lr_schedule", "get_batch", "training_loop"),
-]
+from tests.handout.page_figures import COURSE, HANDOUT, Figures, n
 
 
 class Index(Figures):
     """The start page: questions, conventions, and the chapters with their problems and points."""
 
     def beginning(self) -> None:
-        page = (HANDOUT / self.page).read_text(encoding="utf-8")
-        listed = re.search(
-            r"^```{toctree}\n:hidden:\n\n(.+?)\n```$", page, re.MULTILINE | re.DOTALL
-        )[1].split()
-        assert listed == IN_ORDER
         self.gives(head_width=wren.HEAD_WIDTH, last_stage=4)
-        for hours in HOURS:
-            self.gives(hours=(hours,))
-        self.gives(all_hours=sum(HOURS), path_hours=self.path_hours())
-        assert len(HOURS) == len(COURSE.modules)
-        listed = page.partition("### The short path")[2].partition("[fly]")[0]
-        assert re.findall("`(.+?)`", listed) == SHORT_PATH
-
-    @staticmethod
-    def path_hours() -> float:
-        """The hours of the short path; a chapter's are divided by its problems' points."""
-        hours = dict(zip(COURSE.modules, HOURS, strict=True))
-        points = Counter()
+        page = (HANDOUT / self.page).read_text(encoding="utf-8")
+        # For the problems of each chapter, as one reader who solved all of them judged.
+        hours = [float(number) for number in re.findall(r"\[([\d.]+)\]\{#hours\}", page)]
+        for number in hours:
+            self.gives(hours=(number,))
+        of_module, points = dict(zip(COURSE.modules, hours, strict=True)), Counter()
         for problem in COURSE.problems:
             points[problem.module] += problem.points
-        path = map(COURSE.problem, SHORT_PATH)
-        return sum(hours[p.module] * p.points / points[p.module] for p in path)
+        listed = page.partition("### The short path")[2].partition("[fly]")[0]
+        path = [COURSE.problem(name) for name in re.findall("`(.+?)`", listed)]
+        assert len(path) == 9  # "Nine problems"
+        # The hours of a chapter are divided by its problems' points.
+        path_hours = sum(of_module[p.module] * p.points / points[p.module] for p in path)
+        self.gives(all_hours=sum(hours), path_hours=path_hours)
 
     def conventions(self) -> None:
         gb, gib = 10**9, 2**30
