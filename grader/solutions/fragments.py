@@ -20,7 +20,7 @@ from pathlib import Path
 from grader.base.errors import CourseFault
 from grader.course import courses
 
-Definition = ast.FunctionDef | ast.ClassDef
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Harmless = (ast.Import, ast.ImportFrom, ast.Assign, ast.FunctionDef, ast.ClassDef)
 DEVICES = ("cpu", "cuda")
 HEADING = re.compile(r"^# \[(\w+)\] (.+\n(?:#.*\n)*)", re.MULTILINE)
