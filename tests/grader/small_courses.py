@@ -3,7 +3,8 @@
 import shutil
 from pathlib import Path
 
-from grader.publish import new_course
+from grader.course import courses
+from grader.publish import new_course, stub_files
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "plain_course"
 LIMITS = """
@@ -165,6 +166,7 @@ def with_lists(folder: Path) -> Path:
     listed = folder / "assignment" / "problems.toml"
     before, softmax, after = listed.read_text().partition('id = "softmax"')
     listed.write_text(before + softmax + after.replace("points = 1", "points = 2"))
+    stub_files.write(courses.load(folder))
     return folder
 
 
