@@ -190,24 +190,18 @@ def places(root, tmp_path, answers, monkeypatch):
     """A folder in which the page's commands work, and a clone of the organization's classroom50."""
     for name, line in (("grader", f"{python()} -m grader"), ("python", sys.executable)):
         program(tmp_path / name, f'#!/bin/sh\nexport PYTHONPATH="{root}"\nexec {line} "$@"\n')
-    work, theirs, hub = (tmp_path / name for name in ("work", "theirs", "hub/cs-fall"))
+    work, theirs = tmp_path / "work", tmp_path / "theirs"
     work.mkdir()
+    theirs.mkdir()
     (work / "scripts").symlink_to(root / "scripts")
-    found = {
-        "COUNT": "1",
-        "KEY_0": f"url.{hub.parent}/.insteadOf",
-        "VALUE_0": "https://github.com/",
-    }
     who = {f"{one}_{what}": "t" for one in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    for name, value in ({f"CONFIG_{key}": value for key, value in found.items()} | who).items():
+    here = {"CONFIG_KEY_0": f"url.{tmp_path}/.insteadOf", "CONFIG_VALUE_0": "https://github.com/"}
+    for name, value in {**who, **here, "CONFIG_COUNT": "1"}.items():
         monkeypatch.setenv(f"GIT_{name}", value)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("ANSWERS", str(answers))
-    made = (
-        f"git init -q --bare -b main {hub}/classroom50.git && git clone -q {hub}/classroom50.git ."
-    )
-    theirs.mkdir()
-    shell(f"{made} && mkdir systems", theirs)
+    bare = tmp_path / "cs-fall" / "classroom50.git"
+    shell(f"git init -q --bare -b main {bare} && git clone -q {bare} . && mkdir systems", theirs)
     (theirs / "systems" / "roster.csv").write_text(ROSTER)
     scores = '{"schema": "classroom50/scores/v1", "assignments": {}}\n'
     (theirs / "systems" / "scores.json").write_text(scores)
