@@ -1,7 +1,7 @@
 """What the grader will find in the sources, which `check` and `submit` tell the student beforehand.
 
-A student's machine is richer than the grader's: it has more packages, perhaps a newer Python, and a
-keyboard. So code can pass every public test and then earn nothing. No code is run here.
+A student's machine is richer than the grader's: it has more packages, perhaps a newer Python, a
+keyboard and files. So code can pass every public test and then earn nothing. No code is run here.
 
 Forbidden uses are found by the function that the grader itself reads a submission with.
 """
@@ -23,6 +23,7 @@ from typing import Any
 import kit
 from kit import forbidden_in_source, handing_in, name_of
 from kit.forbidden_in_source import SETTINGS, Module, Names, dotted, never_holds
+from kit.safe_text import printable
 
 # What newer versions of Python brought, as far as students may meet it.
 NEWER = {
@@ -40,7 +41,17 @@ STANDARD = {*sys.stdlib_module_names, "assignment"} - {"winreg", "msvcrt", "wins
 # The package that a module of torch needs beside torch.
 NEEDED_BY_TORCH = {"torch.utils.tensorboard": "tensorboard"}
 NEEDS_A_KEYBOARD = ("breakpoint", "input", "pdb.set_trace", "IPython.embed", "code.interact")
-BUILT_IN: Names = {name: name for name in ("breakpoint", "input")}
+READS = (
+    *("open", "io.open", "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "numpy.fromfile"),
+    *("numpy.memmap", "torch.load", "torch.from_file", "pathlib.Path"),
+)
+BUILT_IN: Names = {name: name for name in ("breakpoint", "input", "open")}
+# The text of a call that writes a file, or asks whether there is one.
+WRITES = re.compile(
+    r"""^[\w.]*open\(.*(, |mode=)'[rbt+]*[wax+][rbt+]*'|\.open\((mode=)?'[rbt+]*[wax+][rbt+]*'"""
+    r"""|(write_text|write_bytes|touch|mkdir|exists|save\w*|tofile|to_csv)\(.*\)$""",
+    re.DOTALL,
+)
 # What is inside may never run.
 DEFERRED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ExceptHandler)
 CATCHES_IMPORTS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
@@ -158,9 +169,10 @@ def _differences(
         return
     if newer:
         yield _OnlyHere(path, *newer, fails=True)
+    written = _written(tree)
     for node, certain in _running(tree):
-        if is_program and isinstance(node, ast.Call) and dotted(node.func, BUILT_IN) == "input":
-            continue  # which a test gives to a program
+        if isinstance(node, ast.Call) and _finds_its_input(node, module, written, is_program):
+            continue
         for text, fails in _told_of(node, certain, module, sources, course):
             yield _OnlyHere(path, node.lineno, text, fails)
 
@@ -190,9 +202,35 @@ def _told_of(
         elif called in SETTINGS and node.lineno not in module.contexts:
             change = f"changes all code that runs after it: {SETTINGS[called]}"
             yield f"{called}() {change}", False
+        elif called in READS and (file := _file_of_this_machine(node)):
+            yield f"reads {file}, a file that the grader does not have", False
         elif certain and _needs_a_gpu(node):
             which = "needs a GPU when the module is imported, and the grader may have none"
             yield f"{which}: ask torch.cuda.is_available() first", False
+        elif not course.get("files") and called != "pathlib.Path" and _reads_beside(node, called):
+            yield "reads a file beside the module, which is not handed in", False
+
+
+def _finds_its_input(call: ast.Call, module: Module, written: set[str], is_program: bool) -> bool:
+    """Whether a call reads what the module has written, or what a test gives a program."""
+    name = str(call.args[0].value) if _file_of_this_machine(call) else ""  # type: ignore[attr-defined]
+    is_relative = bool(name) and not re.match(r"[/~\\]|\w:", name)
+    is_input = dotted(call.func, {**BUILT_IN, **module.names}) == "input"
+    return name in written or (is_program and (is_input or is_relative))
+
+
+def _written(tree: ast.Module) -> set[str]:
+    """The constant texts in calls that write a file, its name among them, and names that exist."""
+    values = {target.id: node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
+              for target in node.targets if isinstance(target, ast.Name)}  # fmt: skip
+    found: list[Any] = [".", "/dev/null"]  # which every machine has
+    for call in ast.walk(tree):
+        with suppress(RecursionError):  # a long sum inside a call
+            if isinstance(call, ast.Call) and WRITES.search(ast.unparse(call)):
+                names = [node.id for node in ast.walk(call) if isinstance(node, ast.Name)]
+                for part in (call, *(values[name] for name in names if name in values)):
+                    found += [n.value for n in ast.walk(part) if isinstance(n, ast.Constant)]
+    return {text for text in found if isinstance(text, str)}
 
 
 def _about_import(
@@ -342,6 +380,16 @@ def _prefixes(name: str) -> list[str]:
     return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
+def _file_of_this_machine(call: ast.Call) -> str:
+    """The constant name of a file that a call reads; "" if it writes or computes the name."""
+    constants = [a.value for a in call.args if isinstance(a, ast.Constant)]
+    texts = [text for text in constants if isinstance(text, str)]
+    if not call.args or not isinstance(call.args[0], ast.Constant) or not texts:
+        return ""
+    writes = len(texts) > 1 and set(texts[1]) & set("wax")
+    return "" if writes else repr(printable(texts[0], 60))
+
+
 def _needs_a_gpu(call: ast.Call) -> bool:
     """Whether a call makes a tensor on a GPU or moves one there, however little is known of it."""
     method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
@@ -349,6 +397,14 @@ def _needs_a_gpu(call: ast.Call) -> bool:
     places += call.args[:1] if method == "to" else []
     names = [str(place.value) for place in places if isinstance(place, ast.Constant)]
     return method == "cuda" or any(name.startswith("cuda") for name in names)
+
+
+def _reads_beside(call: ast.Call, called: str) -> bool:
+    """Whether a call reads a file that it finds by the place of the module."""
+    named = call.func if called.endswith((".read_text", ".read_bytes")) else call
+    if named is call and called not in READS:
+        return False
+    return any(isinstance(node, ast.Name) and node.id == "__file__" for node in ast.walk(named))
 
 
 def _newer_syntax(source: bytes) -> tuple[int, str] | None:

@@ -66,12 +66,15 @@ def test_an_import_of_what_the_grader_lacks_is_told(statement):
         "try:\n    from tqdm import tqdm\nexcept Exception:\n    tqdm = iter",
         "from contextlib import suppress\nwith suppress(ImportError):\n    import tqdm",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pandas",
-        'if __name__ == "__main__":\n    import matplotlib\n    x = input()',
+        'if __name__ == "__main__":\n    import matplotlib\n    open("mine.txt")',
         "import sys\nif sys.version_info >= (3, 12):\n    from typing import override\n"
         "else:\n    from typing_extensions import override",
+        "def f(path):\n    with open(path) as a, open('out.txt', 'w') as b:\n        pass",
+        "from pathlib import Path\nlist(Path('.').iterdir())\nPath('runs').mkdir()",
         "import torch\nif torch.cuda.is_available():\n    x = torch.ones(1, device='cuda')",
         "import torch\ndef f():\n    return torch.ones(1).cuda()",
         "import torch\nwith torch.set_grad_enabled(False):\n    pass",
+        "x = open('/dev/null')",
         "class Reader:\n    def input(self): ...\ninput = 3\ndef f(torch, input): return input()",
         # Python 3.11 reads these.
         "x = f'{1:>{2}} {\"a\"!r} \\n' f\"{'b'}\"",
@@ -149,11 +152,19 @@ def test_what_a_newer_python_brought_is_told(source):
         ("x = torch.ones(1, device='cuda')", "the grader may have none: ask torch.cuda.is"),
         ("x = torch.ones(1).cuda()", "ask torch.cuda.is_available() first"),
         ("x = torch.ones(1).to('cuda:0')", "needs a GPU when the module is imported"),
+        ("    x = open('/home/me/tokens.bin')", "a file that the grader does not have"),
+        ("    x = np.load('tokens.npy')", "a file that the grader does not have"),
+        ("    x = np.memmap('tokens.bin')", "a file that the grader does not have"),
+        ("    x = torch.from_file('tokens.bin')", "a file that the grader does not have"),
+        ("    x = torch.load('C:\\\\best.pt')", "a file that the grader does not have"),
+        ("    x = open(Path(__file__).parent / 'x.json')", "a file beside the module"),
+        ("    x = (Path(__file__).parent / 'x.json').read_text()", "a file beside the module"),
+        ("    x = Path('data/x.txt').read_text()", "a file that the grader does not have"),
     ],
 )
 def test_what_works_on_one_machine_only_is_noted(line, said):
     """It costs nothing certain, so it is a line and no refusal."""
-    head = "import numpy as np, torch\n\ndef f():\n    pass\n"
+    head = "import numpy as np, torch\nfrom pathlib import Path\ndef f():\n    pass\n"
     ((_, at, certain, text),) = told(f"{head}{line}\n")
     assert (at, certain) == (5, False)
     assert text.startswith("assignment/linear.py:5 ")
@@ -163,15 +174,39 @@ def test_what_works_on_one_machine_only_is_noted(line, said):
 PROGRAM = [{"id": "tally", "module": "linear", "functions": ["main"], "points": 1, "program": True}]
 
 
-def test_a_program_has_an_input():
-    """A test gives it to a program; of a function, each line is told once."""
-    sources = {
-        "assignment/linear.py": b"def main():\n    x = input() + input()\n    breakpoint()\n"
-    }
-    assert [note.text[:40] for note in foreseen(sources, PACKAGES, PROGRAM)] == [
-        "assignment/linear.py:3 calls breakpoint("
-    ]
-    assert len(foreseen(sources, PACKAGES, PROBLEMS)) == 2
+@pytest.mark.parametrize(
+    ("line", "of_a_program", "of_a_function"),
+    [
+        ("x = input() + input()", 0, 1),
+        ("x = open('words.txt')", 0, 1),
+        ("x = open('/home/me/words.txt')", 1, 1),
+        ("breakpoint()", 1, 1),
+    ],
+)
+def test_a_program_has_an_input_and_files(line, of_a_program, of_a_function):
+    """A test gives them to a program; of a function, each line is told once."""
+    sources = {"assignment/linear.py": f"def main():\n    {line}\n".encode()}
+    assert len(foreseen(sources, PACKAGES, PROGRAM)) == of_a_program
+    assert len(foreseen(sources, PACKAGES, PROBLEMS)) == of_a_function
+
+
+@pytest.mark.parametrize(
+    "writes",
+    [
+        "open('t.txt', 'w').write('1')",
+        "with open('t.txt', mode='a') as f: f.write('1')",
+        "Path('t.txt').write_text('1')",
+        "has = Path('t.txt').exists()",
+        "NAME = 't.txt'\nwith open(NAME, 'wb') as f: f.write(b'1')",
+        "p = Path('t.txt')\nwith p.open('w') as f: f.write('1')",
+        "np.save('t.txt', [1])",
+    ],
+)
+def test_a_file_that_the_module_writes_is_there(writes):
+    head = "import numpy as np\nfrom pathlib import Path\n"
+    assert told(f"{head}{writes}\nx = open('t.txt')\n") == []
+    assert len(told(f"{head}{writes}\nprint({'1+' * 900}1)\nx = open('other.txt')\n")) == 1
+    assert len(told(f"{head}{writes.replace('t.txt', 'b')}\nx = open('t.txt')\n")) == 1
 
 
 def test_nothing_is_told_of_the_reference():

@@ -51,7 +51,6 @@ def cell(text, **more):
 
 
 def notebook(folder, *cells, text=None):
-    """A notebook of these cells, or with this text."""
     whole = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
     path = folder / "a.ipynb"
     path.write_text(json.dumps(whole, separators=(",", ":")) if text is None else text)
@@ -84,7 +83,6 @@ def tarred(folder, *members):
 
 
 def in_a_folder(folder, make):
-    """A folder in which this function makes the module."""
     path = folder / "a" / MODULE
     path.parent.mkdir(parents=True)
     make(path)
@@ -92,7 +90,6 @@ def in_a_folder(folder, make):
 
 
 def sparse(path, size):
-    """A file of this size that takes no space; return its path."""
     with path.open("wb") as file:
         file.truncate(size)
     return path
@@ -104,7 +101,6 @@ def with_a_name_that_is_not_utf_8(module):
 
 
 def changed(path, old, new):
-    """Replace bytes of a file; return its path."""
     path.write_bytes(path.read_bytes().replace(old, new))
     return path
 
@@ -159,19 +155,17 @@ WHO = "author A <a> 1790000000 +0000\ncommitter A <a> 1790000000 +0000\n"
 
 
 def references_of_half_a_gibibyte(folder):
-    repository(folder, WHO, b"")
-    for name in ("hw1-ada", "hw1-bob"):
-        (folder / name / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
-        with (folder / name / ".git" / "packed-refs").open("wb") as file:
+    for git in repository(folder, WHO, b"").glob("*/.git"):
+        put(git, "HEAD", "ref: refs/heads/main\n")
+        with (git / "packed-refs").open("wb") as file:
             file.write(b"# pack-refs with: peeled \n")
             file.truncate(2**29)
     return folder
 
 
 def settings_that_include_an_endless_device(folder):
-    repository(folder, WHO, b"")
-    for name in ("hw1-ada", "hw1-bob"):
-        (folder / name / ".git" / "config").write_text("[include]\npath = /dev/zero\n")
+    for git in repository(folder, WHO, b"").glob("*/.git"):
+        put(git, "config", "[include]\npath = /dev/zero\n")
     return folder
 
 
@@ -292,8 +286,8 @@ def policy(path):
     return late_policy.load(path, needed=True)
 
 
-def attempt(path):
-    return gradescope_metadata.read(path).attempt
+def handed_in(path):
+    return gradescope_metadata.read(path).created_at
 
 
 def names_of(pattern):
@@ -373,10 +367,10 @@ def folder_of(path):
 READ = {
     "export": (folder_of, "submission_metadata.yml", 64, "exceeded maximum nesting depth", "a: "),
     "roster": (roster.read, "a.csv", 16, "", ""),
-    "classroom": (classroom50_scores.read, "a.json", 16, "is not JSON", ""),
+    "classroom": (classroom50_scores.read, "a.json", 16, "is not a scores.json", ""),
     "result": (json_report.read, "a.json", 32, "is not JSON", ""),
     "policy": (policy, "policy.toml", 1, "is not TOML", "a = "),
-    "metadata": (attempt, "submission_metadata.json", 128, "1", '{"x":'),
+    "metadata": (handed_in, "submission_metadata.json", 128, "None", '{"x":'),
 }
 for what, (read, name, mib, said, begins) in READ.items():
     OTHERS[f"{what}_of_{mib}_mib_and_a_byte"] = (
@@ -396,14 +390,12 @@ for what, (read, name, mib, said, begins) in READ.items():
 
 
 def read_submission(path):
-    """Read a submission; return how many bytes it has."""
     with SubmissionReader() as reader:
         return sum(map(len, reader.read(path, ACCEPTED).sources.values()))
 
 
 def shown(found):
-    """What a reader returned, in a few words."""
-    if isinstance(found, intake.Intake):
+    if isinstance(found, intake.Found):
         times = sum(one.submitted_at is not None for one in found.handed_in)
         return f"{len(found.handed_in)} handed in, {times} with a time"
     return str(found)[:200]

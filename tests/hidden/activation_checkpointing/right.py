@@ -1,6 +1,5 @@
 # Right solutions of activation_checkpointing in other styles; see grader/solutions/fragments.py.
 
-
 # [boxes] Reads saved tensors from boxes after fn, stores inputs on ctx, and splits layers with
 # numpy.
 # device: cpu
@@ -149,31 +148,8 @@ class CheckpointedSequential(nn.Sequential):
         return x
 
 
-# [longest_first] Takes segments from a queue, counts by StorageWeakRef, and uses functools.partial.
+# [longest_first] Takes segments from a queue, and uses functools.partial.
 import functools
-
-from torch.multiprocessing.reductions import StorageWeakRef
-
-
-def saved_activation_bytes(fn, exclude=()):
-    sizes, alive = {}, []
-
-    class Count(torch.autograd.graph.saved_tensors_hooks):
-        def __init__(self):
-            super().__init__(self.note, self.give)
-
-        def note(self, x):
-            alive.append(x)
-            sizes[StorageWeakRef(x.untyped_storage()).cdata] = x.untyped_storage().size()
-            return len(alive) - 1
-
-        def give(self, i):
-            return alive[i]
-
-    with Count():
-        fn()
-    gone = {StorageWeakRef(x.untyped_storage()).cdata for x in exclude}
-    return int(sum(size for key, size in sizes.items() if key not in gone))
 
 
 def run(layers, x):
@@ -189,9 +165,8 @@ class CheckpointedSequential(nn.Module):
         super().__init__()
         for i, layer in enumerate(layers):
             self.add_module(f"layer{i}", layer)
-        self.lengths = [
-            len(layers) // segments + (i < len(layers) % segments) for i in range(segments)
-        ]
+        size, longer = divmod(len(layers), segments)
+        self.lengths = [size + (i < longer) for i in range(segments)]
 
     def forward(self, x):
         queue = [getattr(self, f"layer{i}") for i in range(sum(self.lengths))]

@@ -1,6 +1,5 @@
 # Right solutions of adamw in other styles; see grader/solutions/fragments.py.
 
-
 # [data_and_get] Like a first tutorial: uses state.get, creates new moments in each step, and
 # changes p.data.
 import math
@@ -10,19 +9,8 @@ import torch
 
 class AdamW(torch.optim.Optimizer):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError(f"Invalid learning rate: {lr}")
-        if eps < 0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        if not 0.0 <= betas[0] < 1.0:
-            raise ValueError(f"Invalid beta parameter at index 0: {betas[0]}")
-        if not 0.0 <= betas[1] < 1.0:
-            raise ValueError(f"Invalid beta parameter at index 1: {betas[1]}")
-        if weight_decay < 0:
-            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
-        super().__init__(
-            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        )
+        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, options)
 
     def step(self, closure=None):
         loss = None if closure is None else closure()
@@ -45,21 +33,19 @@ class AdamW(torch.optim.Optimizer):
         return loss
 
 
-# [foreach] Updates all parameters of a group at once with torch._foreach operations.
+# [foreach] Updates all parameters of a group at once with torch._foreach operations, and refuses
+# options that make no sense.
 import torch
 
 
 class AdamW(torch.optim.Optimizer):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
         if min(lr, eps, weight_decay) < 0:
-            raise ValueError(
-                f"lr, eps and weight_decay must not be negative, got {lr}, {eps}, {weight_decay}"
-            )
+            raise ValueError(f"negative: {lr}, {eps} or {weight_decay}")
         if not (0 <= betas[0] < 1 and 0 <= betas[1] < 1):
             raise ValueError(f"betas must be in [0, 1), got {betas}")
-        super().__init__(
-            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        )
+        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, options)
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -78,11 +64,8 @@ class AdamW(torch.optim.Optimizer):
         grads = [p.grad for p in params]
         for p in params:
             if p not in self.state:
-                self.state[p] = {
-                    "step": 0,
-                    "exp_avg": torch.zeros_like(p),
-                    "exp_avg_sq": torch.zeros_like(p),
-                }
+                state = {"exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
+                self.state[p] = {"step": 0, **state}
             self.state[p]["step"] += 1
         means = [self.state[p]["exp_avg"] for p in params]
         squares = [self.state[p]["exp_avg_sq"] for p in params]
@@ -103,17 +86,8 @@ import torch
 
 class AdamW(torch.optim.Optimizer):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if not lr >= 0:
-            raise ValueError(f"Invalid learning rate: {lr}")
-        if not eps >= 0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        if not weight_decay >= 0:
-            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
-        if not all(0 <= beta < 1 for beta in betas):
-            raise ValueError(f"Invalid betas: {betas}")
-        super().__init__(
-            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        )
+        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, options)
 
     def step(self, closure=None):
         loss = None

@@ -1,26 +1,15 @@
 # Right solutions of autograd in other styles; see grader/solutions/fragments.py.
 
-
 # [einsum] Uses einsum, setup_context and tensor hooks, and adds gradients to .grad by hand.
 from einops import einsum, rearrange
 
 
 def linear_backward(x, weight, grad_output, *, need_input_grad=True):
-    grad_weight = einsum(
-        rearrange(grad_output, "... o -> (...) o"),
-        rearrange(x, "... i -> (...) i"),
-        "n o, n i -> o i",
-    )
+    rows = rearrange(grad_output, "... o -> (...) o"), rearrange(x, "... i -> (...) i")
+    grad_weight = einsum(*rows, "n o, n i -> o i")
     if not need_input_grad:
         return None, grad_weight
     return einsum(grad_output, weight, "... o, o i -> ... i"), grad_weight
-
-
-def mlp_backward(x, w1, w2, grad_output):
-    z = torch.einsum("bi,hi->bh", x, w1)
-    slope = (z > 0).to(z.dtype)
-    grad_z = torch.einsum("bo,oh,bh->bh", grad_output, w2, slope)
-    return torch.einsum("bh,bi->hi", grad_z, x), torch.einsum("bo,bh->oh", grad_output, z * slope)
 
 
 class MatMul(torch.autograd.Function):
@@ -67,11 +56,9 @@ def numerical_gradient(f, inputs, eps=1e-6):
 
     gradients = []
     for k, x in enumerate(points):
-        units = (
-            torch.eye(x.numel(), dtype=x.dtype).reshape(x.numel(), *x.shape) if x.numel() else []
-        )
+        units = torch.eye(x.numel(), dtype=x.dtype).reshape(x.numel(), *x.shape)
         slopes = [along(k, unit).to(x.dtype) for unit in units]
-        gradients.append(torch.stack(slopes).reshape(x.shape) if slopes else torch.zeros_like(x))
+        gradients.append(torch.stack(slopes).reshape(x.shape))
     return tuple(gradients)
 
 
@@ -100,9 +87,8 @@ def accumulate_gradients(model, loss_fn, x, y, micro_batch_size):
         share = len(rows) / len(x)
         loss = loss_fn(model(x[rows]), y[rows])
         mean += share * float(loss.detach())
-        for p, gradient in zip(
-            parameters, torch.autograd.grad(loss, parameters, allow_unused=True)
-        ):
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+        for p, gradient in zip(parameters, gradients):
             if gradient is not None:
                 p.grad = share * gradient if p.grad is None else p.grad + share * gradient
     return mean
@@ -123,18 +109,6 @@ def linear_backward(x, weight, grad_output, *, need_input_grad=True):
     return (rows_g @ weight).reshape(x.shape), grad_weight
 
 
-def mlp_backward(x, w1, w2, grad_output):
-    grad_w1, grad_w2 = torch.zeros_like(w1), torch.zeros_like(w2)
-    for row, upstream in zip(x, grad_output):
-        z = w1 @ row
-        hidden = torch.where(z > 0, z, torch.zeros_like(z))
-        grad_w2 += torch.outer(upstream, hidden)
-        grad_hidden = w2.T @ upstream
-        grad_hidden[z <= 0] = 0.0
-        grad_w1 += torch.outer(grad_hidden, row)
-    return grad_w1, grad_w2
-
-
 class MatMul(torch.autograd.Function):
     @staticmethod
     def forward(ctx, a, b):
@@ -145,9 +119,8 @@ class MatMul(torch.autograd.Function):
     def backward(ctx, grad_output):
         a, b = ctx.saved_tensors
         batch = grad_output.shape[:-2]
-        gradients = [
-            torch.zeros_like(x) if need else None for x, need in zip((a, b), ctx.needs_input_grad)
-        ]
+        needs = zip((a, b), ctx.needs_input_grad)
+        gradients = [torch.zeros_like(x) if need else None for x, need in needs]
         views = [None if g is None else g.expand(*batch, *g.shape[-2:]) for g in gradients]
         wide_a, wide_b = a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:])
         for index in itertools.product(*map(range, batch)):
@@ -198,23 +171,7 @@ def intermediate_gradients(module, x, names):
     return answer
 
 
-def accumulate_gradients(model, loss_fn, x, y, micro_batch_size):
-    n = x.shape[0]
-    losses, start = [], 0
-    while start < n:
-        stop = min(start + micro_batch_size, n)
-        weighted = loss_fn(model(x[start:stop]), y[start:stop]) * (stop - start) / n
-        weighted.backward()
-        losses.append(weighted.detach())
-        start = stop
-    return float(sum(losses))
-
-
-# [sums_left_to_autograd] MatMul leaves broadcast sums to autograd; copies of the inputs are changed
-# and restored.
-import itertools
-
-
+# [sums_left_to_autograd] MatMul leaves broadcast sums to autograd.
 class MatMul(torch.autograd.Function):
     @staticmethod
     def forward(ctx, a, b):
@@ -227,21 +184,3 @@ class MatMul(torch.autograd.Function):
         grad_a = (grad_output @ b.mT) if ctx.needs_input_grad[0] else None
         grad_b = (a.mT @ grad_output) if ctx.needs_input_grad[1] else None
         return grad_a, grad_b
-
-
-def numerical_gradient(f, inputs, eps=1e-6):
-    gradients = []
-    with torch.no_grad():
-        points = [torch.tensor(x.tolist(), dtype=x.dtype).reshape(x.shape) for x in inputs]
-        for x in points:
-            gradient = torch.zeros_like(x)
-            for index in itertools.product(*map(range, x.shape)):
-                value = x[index].item()
-                x[index] = value + eps
-                above = f(*points).item()
-                x[index] = value - eps
-                below = f(*points).item()
-                x[index] = value
-                gradient[index] = (above - below) / (2 * eps)
-            gradients.append(gradient)
-    return tuple(gradients)

@@ -1,6 +1,5 @@
 # Right solutions of precision in other styles; see grader/solutions/fragments.py.
 
-
 # [midpoints_and_bucketize] Sorts the distinct levels and searches among their midpoints.
 def quantize_blocks(x, block_size, levels):
     first_index = {}
@@ -21,25 +20,11 @@ def quantize_blocks(x, block_size, levels):
     return torch.cat(codes), torch.tensor(scales, dtype=torch.float32)
 
 
-def dequantize_blocks(codes, scales, block_size, levels):
-    blocks = codes.split(block_size)
-    parts = [
-        scale * levels.index_select(0, block.int()).float() for scale, block in zip(scales, blocks)
-    ]
-    return torch.cat(parts)
-
-
 # [multiplied_by_reciprocal] Multiplies by the scale's reciprocal, pads blocks, and uses one_hot @
 # levels.
 def float_spec(dtype):
-    fields = {
-        torch.float64: (11, 52),
-        torch.float32: (8, 23),
-        torch.float16: (5, 10),
-        torch.bfloat16: (8, 7),
-        torch.float8_e5m2: (5, 2),
-        torch.float8_e4m3fn: (4, 3),
-    }
+    fields = {torch.float64: (11, 52), torch.float32: (8, 23), torch.float16: (5, 10)}
+    fields |= {torch.bfloat16: (8, 7), torch.float8_e5m2: (5, 2), torch.float8_e4m3fn: (4, 3)}
     if not isinstance(dtype, torch.dtype) or dtype not in fields:
         raise ValueError(f"dtype {dtype} has no entry here")
     e, m = fields[dtype]
@@ -47,15 +32,8 @@ def float_spec(dtype):
     largest = math.ldexp(2 ** (m + 1) - 1, 1 - low - m)
     if dtype == torch.float8_e4m3fn:
         largest = 448
-    return FloatSpec(
-        dtype.itemsize * 8,
-        e,
-        m,
-        largest,
-        math.ldexp(1, low),
-        math.ldexp(1, low - m),
-        math.ldexp(1, -m),
-    )
+    sizes = [math.ldexp(1, power) for power in (low, low - m, -m)]
+    return FloatSpec(dtype.itemsize * 8, e, m, largest, *sizes)
 
 
 def quantize_blocks(x, block_size, levels):
@@ -93,15 +71,8 @@ def float_spec(dtype):
     info = torch.finfo(dtype)
     mantissa = round(np.log2(1 / info.eps))
     smallest = np.float64(info.tiny) * np.float64(2) ** -mantissa
-    return FloatSpec(
-        info.bits,
-        info.bits - 1 - mantissa,
-        mantissa,
-        info.max,
-        info.tiny,
-        smallest,
-        np.float64(info.eps),
-    )
+    bits = info.bits, info.bits - 1 - mantissa, mantissa
+    return FloatSpec(*bits, info.max, info.tiny, smallest, np.float64(info.eps))
 
 
 def underflows_to_zero(value, dtype):
@@ -123,6 +94,5 @@ def quantize_blocks(x, block_size, levels):
 def dequantize_blocks(codes, scales, block_size, levels):
     n = codes.shape[0]
     each = np.repeat(scales.numpy(), block_size)[:n]
-    return torch.from_numpy(
-        (np.take(levels.double().numpy(), codes.numpy()) * each).astype(np.float32)
-    )
+    product = np.take(levels.double().numpy(), codes.numpy()) * each
+    return torch.from_numpy(product.astype(np.float32))

@@ -1,15 +1,6 @@
 # Right solutions of tensor_memory in other styles; see grader/solutions/fragments.py.
 
-
-# [itemsize_and_loop] Multiplies the sizes one by one, and adds up storages that are not yet in a
-# list.
-def tensor_bytes(x):
-    total = x.dtype.itemsize
-    for size in x.shape:
-        total *= size
-    return total
-
-
+# [itemsize_and_loop] Adds up storages that are not yet in a list.
 def unique_bytes(tensors):
     total = 0
     seen = []
@@ -21,15 +12,7 @@ def unique_bytes(tensors):
     return total
 
 
-# [nbytes_and_ids] Uses Tensor.nbytes, and identifies storages by id while a list keeps them alive.
-def tensor_bytes(x):
-    return x.nbytes
-
-
-def storage_bytes(x):
-    return len(x.untyped_storage())
-
-
+# [nbytes_and_ids] Identifies storages by id while a list keeps them alive.
 def unique_bytes(tensors):
     storages = [x.untyped_storage() for x in tensors]
     return sum({id(storage): storage.nbytes() for storage in storages}.values())
@@ -40,17 +23,8 @@ def unique_bytes(tensors):
 from itertools import groupby
 
 
-def tensor_bytes(x):
-    return int(x.shape.numel() * x.element_size())
-
-
-def storage_bytes(x):
-    return x.untyped_storage().size()
-
-
 def unique_bytes(tensors):
     kept = tuple(tensors)
     storages = sorted((x.untyped_storage()._cdata, storage_bytes(x)) for x in kept)
-    return sum(
-        max(size for _, size in group) for _, group in groupby(storages, key=lambda pair: pair[0])
-    )
+    groups = groupby(storages, key=lambda pair: pair[0])
+    return sum(max(size for _, size in group) for _, group in groups)
