@@ -156,6 +156,7 @@ class Runner:
         sys.breakpointhook = self._stop_here
         pdb.set_trace = self._stop_here
 
+    @pytest.hookimpl(trylast=True)  # after pytest has taken out the tests that ran before
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
