@@ -1,7 +1,6 @@
 """The web page of a class: answers to a teacher's questions after a deadline, with the students."""
 
 import json
-import statistics
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -82,11 +81,6 @@ def _cases(survey: Survey, with_names: bool) -> list[dict[str, object]]:
     for n, m in enumerate(survey.members):
         if with_names and m.standing.state is State.GRADED and m.standing.why:
             add(n, "to check", clean(m.standing.why, 200), "warn")
-    for n in survey.slowest:
-        seconds = survey.members[n].seconds or 0.0
-        if seconds > 3 * _usual(survey):
-            text = f"grading took {seconds:.0f} s; the median is {_usual(survey):.0f} s"
-            add(n, "slow", text, "muted")
     return found
 
 
@@ -103,11 +97,6 @@ def _by_time(survey: Survey) -> list[tuple[str, Spread]]:
         if hours is not None and score is not None:
             found[next((words for least, words in TIMES if hours >= least), "late")].append(score)
     return [(words, spread) for words, scores in found.items() if (spread := Spread.of(scores))]
-
-
-def _usual(survey: Survey) -> float:
-    """The median time that grading one submission takes."""
-    return statistics.median([m.seconds for m in survey.members if m.seconds] or [0.0])
 
 
 def _per_cent(share: float | None) -> str:
@@ -128,12 +117,8 @@ def _data(survey: Survey, with_names: bool) -> Markup:
             {"name": f"{survey.problems[one.problem].id}: {one.text}", "students": one.students}
             for one in survey.mistakes
         ],
-        "tests": [
-            {"name": t.id, "problem": t.problem, "p": t.difficulty, "r": t.discrimination,
-             "remark": t.remark}
-            for t in survey.tests
-        ],
-    }  # fmt: skip
+        "tests": [test.id for test in survey.tests],
+    }
     text = json.dumps(found, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c"))
 
@@ -149,7 +134,7 @@ def _member(survey: Survey, member: Member, with_names: bool) -> dict[str, objec
         "state": standing.state.words,
         "points": standing.points,
         "late": standing.days_late,
-        "shares": [None if share is None else round(share, 3) for share in member.shares],
+        "begun": [share is not None for share in member.shares],
         "failed": member.failed,
         "score": standing.score,
         "hours": round(hours, 2) if hours is not None and with_names else None,

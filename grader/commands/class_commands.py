@@ -673,7 +673,7 @@ def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind:
     files.make_folder(folder)
     for one in found:
         interrupts.stop_if_seen()
-        result = whole.reportable(one) if kind.of_refused else whole.result(one)
+        result = whole.reportable(one)
         if result is not None:
             sources = whole.sources(one) if kind.quotes else {}
             content = kind.render(reported(whole.course, whole.rules, result, one, sources=sources))

@@ -137,14 +137,10 @@ def _is_not_noticed(judged: Judged) -> str:
     return f'no test notices it; write one, or list it in {listed}: "its name" = "why none can"'
 
 
-def _good(rows: list[Row]) -> int:
-    return sum(not row.complaint for row in rows)
-
-
 def _as_required(rows: list[Row], one: str, several: str) -> str:
     names = len({(row.problem, row.name) for row in rows})
-    required = f"{_good(rows)} of {len(rows)} trials as required"
-    return f"{counted(names, one, several)}, {required}"
+    good = sum(not row.complaint for row in rows)
+    return f"{counted(names, one, several)}, {good} of {len(rows)} trials as required"
 
 
 def _of_references(rows: list[Row], *_: str) -> str:
@@ -154,21 +150,6 @@ def _of_references(rows: list[Row], *_: str) -> str:
     if not any(best.values()):
         return f"reference in {where}, without points on this device"
     return f"reference {sum(score.values()):g} of {sum(best.values()):g} in {where}"
-
-
-def _of_stubs(rows: list[Row], *_: str) -> str:
-    return f"stubs {sum(row.score for row in rows):g}"
-
-
-def _without_checks(rows: list[Row], one: str, several: str) -> str:
-    lost = sum(row.share * row.max_score for row in rows)
-    return f"{_as_required(rows, one, several)}, {lost:.2f} points lost"
-
-
-def _of_fields(rows: list[Row], one: str, several: str) -> str:
-    seen = sum(bool(row.failed) and not row.complaint for row in rows)
-    never = f", {_good(rows) - seen} never asked for" if _good(rows) > seen else ""
-    return f"{counted(len(rows), one, several)}, tests look at {seen}{never}"
 
 
 def _of_mutants(rows: list[Row], one: str, several: str) -> str:
@@ -207,7 +188,7 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("reference", "reference|", _loses, is_light=True, summary=_of_references),
-        Kind("stub", "stub|", _was_attempted, is_light=True, summary=_of_stubs),
+        Kind("stub", "stub|", _was_attempted, is_light=True),
         Kind(
             "wrong", "wrong solution|", _is_not_caught, every=12, runs_public=True, is_light=True
         ),
@@ -219,7 +200,7 @@ KINDS = {
         ),
         Kind(
             "unchecked", "reference| without checks", _costs_much,
-            every=5, may_be_declined=True, summary=_without_checks,
+            every=5, may_be_declined=True,
         ),
         Kind(
             "types", "reference| with other types", _loses,
@@ -243,7 +224,7 @@ KINDS = {
         ),
         Kind(
             "field", "field| of answers", _is_not_looked_at,
-            every=20, may_be_declined=True, breaks_answers=True, summary=_of_fields,
+            every=20, may_be_declined=True, breaks_answers=True,
         ),
         Kind("mutant", "mutant|", _is_not_noticed, is_light=True, summary=_of_mutants),
     )

@@ -41,7 +41,7 @@ from grader.sandbox.gpus import Gpu
 from grader.sandbox.process_pool import Pool, close_at_end, own_course, own_sandbox
 from grader.sandbox.session import Session
 from grader.solutions import fragments, known_mistakes
-from grader.solutions.fragments import Solution
+from grader.solutions.fragments import Fragment
 from grader.solutions.known_mistakes import Mistake
 from grader.submission.submissions import Submission
 
@@ -351,7 +351,7 @@ def _trials_of_fields(
 ) -> Iterator[Trial]:
     """Yield a trial of each field that a probe returns, in which the field has other values."""
     here = [course.hidden_tests(problem)["cpu"]] if device == "cpu" else []
-    for probe, keys, changes in (f for file in here for f in changed_fields.of(course.tests, file)):
+    for probe, keys, changes in (f for file in here for f in changed_fields.of(course, file)):
         sessions = tuple(changed_fields.ChangedField(probe, keys, change) for change in changes)
         one = Trial(problem, "field", sessions[0].name, reference, device, in_process=True)
         yield replace(one, sessions=sessions, until_one_fails=not sessions[0].is_whole)
@@ -374,12 +374,11 @@ def _trials_of_mutants(
 def to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
     """The wrong solutions of a problem that its tests for a device must catch."""
     usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
-    known = known_mistakes.load(course.hidden, problem.id)
-    known += known_mistakes.unread(course.hidden, problem.id)
+    known = known_mistakes.load(course.hidden, problem.id, unread=True)
     return [mistake for mistake in known if mistake.is_tried_on(device, usual)]
 
 
-def right_solutions(course: Course, problem: Problem, device: str) -> list[Solution]:
+def right_solutions(course: Course, problem: Problem, device: str) -> list[Fragment]:
     """The correct solutions of a problem in other styles, and those that known mistakes modify."""
     found = [
         *fragments.load(course.hidden, problem.id),

@@ -151,7 +151,7 @@ class Reported:
 
     @property
     def environments(self) -> list[str]:
-        """The environment of each run, one line each, and how its GPU ran."""
+        """The environment of each run, one line each, and the state of its GPU."""
         lines = []
         for run in self.result.runs or [self.result.grader]:
             for device, known in ((run.device, run.environment), ("gpu", run.readings)):
@@ -175,4 +175,3 @@ class Format:
     file: str = ""
     folder: str = ""
     quotes: bool = False  # whether it quotes the student's code
-    of_refused: bool = True  # whether a student whose submission was refused gets one, too

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import selectors
 import signal
 import socket
@@ -23,20 +22,6 @@ from kit.safe_text import printable
 
 START_SECONDS = 120.0
 END_SECONDS = 15.0
-
-
-OF_THE_GRADER = re.compile(r"^(?:Import|ModuleNotFound)Error: .*\bgrader\b.*$", re.MULTILINE)
-
-
-def unstarted(said: str) -> GraderFault:
-    """What is wrong if a zygote ended before it was ready: its own files, or the machine.
-
-    Args:
-        said: What it printed.
-    """
-    if of_ours := OF_THE_GRADER.search(said):
-        return GraderFault(f"the grader's installation is broken: {of_ours[0]}; install it anew")
-    return SandboxUnavailable(f"the sandbox cannot be started: {said}")
 
 
 class RunningBox:
@@ -113,7 +98,7 @@ class RunningBox:
         except TimeoutError:
             raise GraderFault(f"the sandbox was not ready after {START_SECONDS:.0f} s") from None
         if not hello:
-            raise unstarted(self._last_words())
+            raise SandboxUnavailable(f"the sandbox cannot be started: {self._last_words()}")
         facts = json.loads(hello)
         if reason := facts.get("not_preloaded"):
             self._refusal = f"problems.toml: preload: {reason}"

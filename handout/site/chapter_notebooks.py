@@ -7,9 +7,10 @@ can show (pictures, calculators, quizzes) becomes a sentence with the section. T
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from doctest import DocTestParser, Example
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any, NamedTuple
@@ -142,15 +143,11 @@ def _cells(course: Course, text: str) -> Iterator[dict[str, Any]]:
     for section in re.split(r"^(?=##+ )", rest, flags=re.MULTILINE):
         if heading := re.match(r"## (?:(\d\S*)|(.*))", section):
             where = f"section {heading[1]}" if heading[1] else f"“{heading[2]}”"
-        said: list[str] = []
-        for part in [*_parts(section.splitlines(), where), Block("")]:
-            if isinstance(part, str):
-                said.append(part)
-                continue
-            if "".join(said).strip():
-                yield _text_cell("\n".join(said))
-            said = []
-            yield from _cells_of_code(part)
+        for part in _joined(_parts(section.splitlines(), where)):
+            if isinstance(part, Block):
+                yield from _cells_of_code(part)
+            elif part.strip():
+                yield _text_cell(part)
 
 
 def _parts(lines: list[str], where: str) -> Iterator[str | Block]:
@@ -182,7 +179,7 @@ def _directive(opened: re.Match[str], body: list[str], where: str) -> Iterator[s
         case "admonition":
             yield from _quoted(argument, _parts(_without_options(body), where))
         case "answer":
-            yield from _folded(list(_parts(body, where)))
+            yield from _folded(_parts(body, where))
         case "picture":
             yield f"*Picture in {where} of the handout: {' '.join(body)}*"
         case "calculator":
@@ -209,7 +206,7 @@ def _quoted(title: str, parts: Iterator[str | Block]) -> Iterator[str | Block]:
         yield "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
 
-def _folded(parts: list[str | Block]) -> Iterator[str | Block]:
+def _folded(parts: Iterator[str | Block]) -> Iterator[str | Block]:
     """An answer that opens on a click; its code is in cells of their own, which are closed, too."""
     for part in _joined(parts):
         if isinstance(part, Block):
@@ -219,17 +216,11 @@ def _folded(parts: list[str | Block]) -> Iterator[str | Block]:
             yield f"{summary}\n\n{part.strip(chr(10))}\n\n</details>"
 
 
-def _joined(parts: list[str | Block]) -> Iterator[str | Block]:
+def _joined(parts: Iterable[str | Block]) -> Iterator[str | Block]:
     """The parts with each run of text as one text."""
-    said: list[str] = []
-    for part in parts:
-        if isinstance(part, str):
-            said.append(part)
-        else:
-            yield "\n".join(said)
-            yield part
-            said = []
-    yield "\n".join(said)
+    for kind, run in groupby(parts, type):
+        together = list(run)
+        yield from together if kind is Block else ["\n".join(map(str, together))]
 
 
 def _inline(text: str) -> str:

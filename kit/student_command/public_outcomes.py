@@ -65,7 +65,6 @@ class Failure:
     text: str  # in the form of `expect.render`
     place: str  # in the student's code, or ""
     test: str  # "" if it was not a test
-    calculator: str = ""  # the calculator's fields for these numbers
 
     def __str__(self) -> str:
         return f"{self.text}\n{labelled('test', self.test)}" if self.test else self.text
@@ -168,16 +167,13 @@ def _named(others: list[Failure]) -> str:
 
 
 def addresses_of(root: Path, failure: Failure) -> Iterator[str]:
-    """The addresses of a failure's section and calculator in the built handout, if it is here."""
+    """The addresses of a failure's section in the built handout, if it is here."""
     chapter, _, section = failure.problem.get("section", "").partition(".")
     place = f"section-{chapter}-{section}"
     for site in (root / name for name in SITES):
         for path in site.glob(f"{int(chapter):02}_*.html") if chapter else ():
             if f'id="{place}"' in path.read_text(encoding="utf-8"):
                 yield f"{path.absolute().as_uri()}#{place}"
-        page = site / "calculators.html"
-        if failure.calculator and page.is_file():
-            yield f"{page.absolute().as_uri()}#calculator-tensor?{failure.calculator}"
 
 
 def hints(root: Path, failure: Failure) -> tuple[str, list[str]]:

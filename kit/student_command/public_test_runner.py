@@ -276,7 +276,6 @@ class Runner:
                 "text": "\n".join(filter(None, [text, mismatch_pictures.picture(error)])),
                 "place": self._definition(problem["module"], error.of),
                 "test": test,
-                "calculator": mismatch_pictures.calculator(error),
             }
         said = message_of(str(error) + from_cause(error))
         shown: Sequence[str] = ()

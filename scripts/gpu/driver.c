@@ -4,7 +4,7 @@
 
    There is one GPU. Its state is read from the file that SIMULATED_GPU names, at every call: lines of
    a name and a number, such as "used 1073741824". `lost 15` makes every call about the GPU fail with
-   that code. What the file does not name has the value below. A value of -1 is not supported.
+   that code. What the file does not name has the value below.
    The layouts are those of nvml.h, as nvidia-ml-py declares them. */
 
 #include <stdio.h>
@@ -14,8 +14,7 @@
 enum { SUCCESS = 0, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6, OUT_OF_MEMORY = 2 };
 static const char UUID[] = "GPU-51a71a7e-0000-0000-0000-000000000000";
 static const struct { const char *name; long long value; } USUAL[] = {
-    {"total", 80000000000LL}, {"used", 500000000LL}, {"clock", 1980}, {"most", 1980},
-    {"power", 310000}, {"limit", 700000}, {"temperature", 41}, {"reasons", 0}, {"lost", 0},
+    {"total", 80000000000LL}, {"used", 500000000LL}, {"lost", 0},
 };
 
 static long long state(const char *name)
@@ -33,15 +32,6 @@ static long long state(const char *name)
         if (!strcmp(USUAL[i].name, name))
             return USUAL[i].value;
     return value;
-}
-
-static int number(const char *name, unsigned *out)
-{
-    long long value = state(name);
-    if (state("lost"))
-        return (int)state("lost");
-    *out = (unsigned)value;
-    return value < 0 ? NOT_SUPPORTED : SUCCESS;
 }
 
 static int text(const char *said, char *out, unsigned size)
@@ -85,16 +75,6 @@ int nvmlDeviceGetMemoryInfo(Device device, unsigned long long *out)
     return (int)state("lost");
 }
 int nvmlDeviceGetMigMode(Device device, unsigned *now, unsigned *pending) { return NOT_SUPPORTED; }
-int nvmlDeviceGetClockInfo(Device device, int kind, unsigned *out) { return number("clock", out); }
-int nvmlDeviceGetMaxClockInfo(Device device, int kind, unsigned *out) { return number("most", out); }
-int nvmlDeviceGetPowerUsage(Device device, unsigned *out) { return number("power", out); }
-int nvmlDeviceGetEnforcedPowerLimit(Device device, unsigned *out) { return number("limit", out); }
-int nvmlDeviceGetTemperature(Device device, int kind, unsigned *out) { return number("temperature", out); }
-int nvmlDeviceGetCurrentClocksThrottleReasons(Device device, unsigned long long *out)
-{
-    *out = state("reasons");
-    return (int)state("lost");
-}
 int nvmlDeviceSetPersistenceMode(Device device, int mode) { return NO_PERMISSION; }
 const char *nvmlErrorString(int code) { return code == 15 ? "GPU is lost" : "Not Supported"; }
 

@@ -14,7 +14,6 @@ cpu_seconds = 10
 memory_bytes = 536_870_912
 processes = 32
 file_bytes = 67_108_864
-output_bytes = 1_048_576
 submission_seconds = 60.0
 """
 ROWS = '''"""Chapter 1: rows of numbers."""

@@ -14,7 +14,6 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def site(built):
-    """The folder of the built site."""
     return built / "site"
 
 

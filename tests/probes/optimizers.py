@@ -14,16 +14,12 @@ from torch import Tensor, nn
 
 
 class Leavings(TypedDict):
-    """The result of `leavings`."""
-
     parameters: list[Tensor]
     views: list[Tensor]
     gradients: list[Tensor | None]
 
 
 class Call(TypedDict):
-    """The result of `with_closure`."""
-
     seen: list[list[Tensor]]
     grad_enabled: list[bool]
     loss: Tensor
@@ -32,8 +28,6 @@ class Call(TypedDict):
 
 
 class Clipped(TypedDict):
-    """The result of `clipped`."""
-
     returned: Any
     gradients: list[Tensor | None]
     views: list[Tensor | None]
@@ -69,11 +63,7 @@ def run_steps(
     """The parameters after each step of an optimizer.
 
     Args:
-        make: The optimizer's class.
-        parameters: The initial values of the parameters.
         gradients: For each step, one gradient or None per parameter.
-        options: Keyword arguments of `make`.
-        groups: The parameter groups.
         rates: For each step, the learning rate that every group gets before the step.
         views: Whether parameters and gradients are transposed and sliced views.
     """
@@ -87,9 +77,7 @@ def run_steps(
         for lr in rates[step : step + 1]:
             for group in optimizer.param_groups:
                 group["lr"] = lr
-        _set_gradients(leaves, row, views=views)
-        optimizer.step()
-        after.append(_values(leaves))
+        after += _steps(leaves, optimizer, [row], views=views)
     return after
 
 
@@ -114,8 +102,7 @@ def alone(
         made = getattr(student.optimizers, optimizer)([leaf], **{**options, **_own_options(group)})
         for step, row in enumerate(gradients):
             if row[i] is not None and step >= group.get("joins", 0):
-                _set_gradients([leaf], [row[i]])
-                made.step()
+                _steps([leaf], made, [[row[i]]])
             rows[step][i] = leaf.detach().clone()
     return rows
 
@@ -136,18 +123,11 @@ def resumed(
     make = getattr(student.optimizers, optimizer)
     leaves = [nn.Parameter(p.clone()) for p in parameters]
     first = make(leaves, **options)
-    for row in gradients[:stop]:
-        _set_gradients(leaves, row)
-        first.step()
+    _steps(leaves, first, gradients[:stop])
     leaves = [nn.Parameter(p) for p in _values(leaves)]
     second = make(leaves, **options)
     second.load_state_dict(copy.deepcopy(first.state_dict()))
-    after = []
-    for row in gradients[stop:]:
-        _set_gradients(leaves, row)
-        second.step()
-        after.append(_values(leaves))
-    return after
+    return _steps(leaves, second, gradients[stop:])
 
 
 def state_elements(
@@ -161,9 +141,7 @@ def state_elements(
     """The number of elements of all tensors in an optimizer's state after some steps."""
     leaves = [nn.Parameter(p.clone()) for p in parameters]
     made = getattr(student.optimizers, optimizer)(leaves, **options)
-    for row in gradients:
-        _set_gradients(leaves, row)
-        made.step()
+    _steps(leaves, made, gradients)
     return _elements(made.state)
 
 
@@ -182,9 +160,7 @@ def leavings(
     leaves = [nn.Parameter(_view(p)) for p in parameters]
     views = [p.detach() for p in leaves]
     made = getattr(student.optimizers, optimizer)(leaves, **options)
-    for row in gradients:
-        _set_gradients(leaves, row, views=True)
-        made.step()
+    _steps(leaves, made, gradients, views=True)
     return {
         "parameters": _values(leaves),
         "views": [view.clone() for view in views],
@@ -259,9 +235,7 @@ def bytes_of_run(
     leaves = [nn.Parameter(p.clone()) for p in parameters]
     made = getattr(torch.optim, optimizer)(leaves, **options)
     before = student.optimizers.optimizer_state_bytes(made)
-    for row in gradients:
-        _set_gradients(leaves, row)
-        made.step()
+    _steps(leaves, made, gradients)
     return {"before": before, "after": student.optimizers.optimizer_state_bytes(made)}
 
 
@@ -277,11 +251,8 @@ def clipped(
     """The result of clip_gradient_norm, and what it leaves.
 
     Args:
-        student: The package.
         gradients: One gradient or None per parameter. A parameter is a third as large as its
             gradient, or 1.
-        max_l2_norm: The second argument of the call.
-        options: Keyword arguments.
         views: Whether each gradient is a transposed and sliced view.
         passed_as: How the parameters are passed, a key of `_ITERABLES`.
 
@@ -300,6 +271,22 @@ def clipped(
         "views": [_copy(g) for g in inside],
         "parameters": _values(leaves),
     }
+
+
+def _steps(
+    leaves: Sequence[nn.Parameter],
+    optimizer: torch.optim.Optimizer,
+    gradients: Gradients,
+    *,
+    views: bool = False,
+) -> list[list[Tensor]]:
+    """The parameters after each of these steps."""
+    after = []
+    for row in gradients:
+        _set_gradients(leaves, row, views=views)
+        optimizer.step()
+        after.append(_values(leaves))
+    return after
 
 
 def _model_of(leaves: Sequence[nn.Parameter]) -> nn.Module:
@@ -324,11 +311,9 @@ def _view(x: Tensor) -> Tensor:
 
 
 def _first_groups(leaves: Sequence[Tensor], groups: Groups) -> Any:
-    return (
-        [_as_torch(leaves, g) for g in groups if not g.get("joins")]
-        if groups
-        else (p for p in leaves)
-    )
+    if not groups:
+        return (p for p in leaves)
+    return [_as_torch(leaves, g) for g in groups if not g.get("joins")]
 
 
 def _as_torch(leaves: Sequence[Tensor], group: dict[str, Any]) -> dict[str, Any]:

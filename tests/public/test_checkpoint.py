@@ -18,11 +18,12 @@ from tests.probes import checkpointing as probes
 
 
 class Layer(nn.Linear):
-    """A linear layer of three inputs with a buffer."""
+    """A linear layer of three inputs with a buffer, and perhaps one more parameter or buffer."""
 
-    def __init__(self, outputs=2, bias=True):
+    def __init__(self, outputs=2, bias=True, more=None):
         super().__init__(3, outputs, bias)
         self.register_buffer("seen", torch.rand(3))
+        self.more = more
 
 
 def stepped(outputs=2):
@@ -375,38 +376,19 @@ def test_stage_4_a_file_is_data_and_no_program(student, tmp_path):
     expect.that(not (tmp_path / "made").exists(), "code from the file ran", of=of, hint=hint)
 
 
-def another_optimizer(layer):
-    """The layer with an AdamW of two groups."""
-    weight, bias = layer.weight, layer.bias
-    return layer, torch.optim.AdamW([{"params": [weight]}, {"params": [bias]}])
-
-
-class Renamed(Layer):
-    """A layer of two outputs with one more parameter."""
-
-    def __init__(self):
-        super().__init__()
-        self.more = nn.Parameter(torch.ones(2))
-
-
-class Buffered(Layer):
-    """A layer of two outputs with one more buffer."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("more", torch.ones(2))
-
-
-def with_adamw(layer):
-    return layer, torch.optim.AdamW(layer.parameters())
+def with_adamw(groups=1, **options):
+    """A layer and an AdamW, with all its parameters in one group or one in each."""
+    layer = Layer(**options)
+    parameters = [{"params": [p]} for p in layer.parameters()]
+    return layer, torch.optim.AdamW(parameters if groups > 1 else layer.parameters())
 
 
 UNFIT = {
     "the layer has a different shape": lambda: stepped(outputs=3),
-    "the layer has another parameter more": lambda: with_adamw(Renamed()),
-    "the layer has another buffer more": lambda: with_adamw(Buffered()),
-    "the layer has no bias": lambda: with_adamw(Layer(bias=False)),
-    "the optimizer has two groups instead of one": lambda: another_optimizer(Layer()),
+    "the layer has another parameter more": lambda: with_adamw(more=nn.Parameter(torch.ones(2))),
+    "the layer has another buffer more": lambda: with_adamw(more=nn.Buffer(torch.ones(2))),
+    "the layer has no bias": lambda: with_adamw(bias=False),
+    "the optimizer has two groups instead of one": lambda: with_adamw(groups=2),
 }
 
 

@@ -77,13 +77,6 @@ def test_linear_of_the_example(student):
         expect.value(got, expected, of="linear_flops", inputs=inputs, hints=hints)
 
 
-def test_linear_without_a_backward_pass(student):
-    """`input_grad` matters in a backward pass only: 2 · 10 · 3 · 4."""
-    got = student.flop_counting.linear_flops(10, 3, 4, input_grad=False)
-    hints = {480: "without backward there is no gradient", 0: "the forward pass is always there"}
-    expect.value(got, 240, of="linear_flops", inputs="10, 3, 4, input_grad=False", hints=hints)
-
-
 def test_mlp_of_the_example(student):
     """64 rows through (32, 32, 16): 196,608 forward, 458,752 with the backward pass.
 

@@ -35,18 +35,6 @@ def test_get_batch_of_the_example(student):
     expect.that(len(set(starts)) == 2, reason, of="get_batch")
 
 
-def test_get_batch_draws_from_the_generator(student):
-    """Two generators with the same seed give the same batch."""
-    dataset = np.arange(1000)
-    first, second = (
-        student.data.get_batch(dataset, 8, 4, "cpu", generator=torch.Generator().manual_seed(1))
-        for _ in range(2)
-    )
-    for got, want, name in zip(second, first, "xy", strict=True):
-        name = f"{name} of a second batch, whose generator has the same seed"
-        expect.tensor(got, want, of="get_batch", name=name)
-
-
 def test_get_batch_reads_only_the_batch(student):
     """Two windows of 2**40 tokens are drawn without touching the rest.
 

@@ -47,12 +47,7 @@ def test_element_offset_of_a_slice(student):
 
 
 @pytest.mark.parametrize(
-    ("shape", "expected"),
-    [
-        ((3, 4, 5), (20, 5, 1)),
-        ((7,), (1,)),
-        ((2, 1, 3), (3, 3, 1)),
-    ],
+    ("shape", "expected"), [((3, 4, 5), (20, 5, 1)), ((7,), (1,)), ((2, 1, 3), (3, 3, 1))]
 )
 def test_contiguous_strides(student, shape, expected):
     """The last stride is 1; each stride before it is the product of all later sizes."""

@@ -18,8 +18,8 @@
     student: (n) => [[n], [data.members[n].name, data.members[n].tries].filter(Boolean).join(": ")],
     stall: (n) => [numbers((m) => m.stalls.includes(n)), `stall at ${data.problems[n]}`],
     mistake: (n) => [data.mistakes[n].students, data.mistakes[n].name],
-    test: (n) => [numbers((m) => m.failed.includes(n)), `failed ${data.tests[n].name}`],
-    problem: (n) => [numbers((m) => m.shares[n] !== null), `began ${data.problems[n]}`],
+    test: (n) => [numbers((m) => m.failed.includes(n)), `failed ${data.tests[n]}`],
+    problem: (n) => [numbers((m) => m.begun[n]), `began ${data.problems[n]}`],
     section: (n) => [numbers((m) => m.section === n), `section ${data.sections[n] || "without name"}`],
     bin: (n) => [
       numbers((m) => m.points !== null && binOf(m.points) === n),
@@ -166,34 +166,6 @@
     put("histogram", lead(plot, "g[aria-label=rect] rect", (i) => `bin-${bars[i].n}`, label));
   }
 
-  function heatmap() {
-    const graded = numbers((m) => m.shares.some((share) => share !== null));
-    graded.sort((a, b) => data.members[b].points - data.members[a].points);
-    const mean = (p) => d3.mean(graded, (n) => data.members[n].shares[p]);
-    const problems = d3.range(data.problems.length).filter((p) => mean(p) !== undefined);
-    problems.sort((a, b) => mean(a) - mean(b));
-    const cells = graded.flatMap((n, x) =>
-      problems.map((p, y) => ({ n, p, x, y, share: data.members[n].shares[p] })));
-    const plot = Plot.plot({
-      width: Math.max(700, wide("heatmap")),
-      height: 60 + 18 * problems.length,
-      marginLeft: 150,
-      ariaLabel: "Share of each problem's points for each student",
-      x: { axis: null, domain: [0, graded.length] },
-      y: { domain: d3.range(problems.length), tickFormat: (y) => data.problems[problems[y]], label: null, tickSize: 0 },
-      color: { type: "linear", domain: [0, 1], scheme: "viridis", unknown: colour("--line"), legend: true,
-               label: "share of the points", tickFormat: "%" },
-      marks: [
-        Plot.barX(cells, {
-          x1: "x", x2: (cell) => cell.x + 1, y: "y", fill: (cell) => cell.share ?? NaN, insetTop: 0.5, insetBottom: 0.5,
-          title: (cell) => `${data.members[cell.n].name}, ${data.problems[cell.p]}: ` +
-            (cell.share === null ? "not begun" : d3.format(".0%")(cell.share)),
-        }),
-      ],
-    });
-    put("heatmap", lead(plot, "g[aria-label=bar] rect", (i) => `student-${cells[i].n}`));
-  }
-
   function arrivals() {
     const timed = numbers((m) => m.hours !== null && m.score !== null);
     if (!timed.length) return;
@@ -216,44 +188,7 @@
     put("arrivals", lead(plot, "g[aria-label=dot] circle", (i) => `student-${dots[i].n}`));
   }
 
-  function scatter() {
-    const tests = data.tests.map((test, n) => ({ ...test, n })).filter((t) => t.r !== null);
-    if (!tests.length) return;
-    const bad = (t) => (t.remark ? "suspicious" : "good");
-    const plot = Plot.plot({
-      width: wide("scatter"),
-      height: 260,
-      ariaLabel: "Difficulty and discrimination of each test",
-      x: { label: "share that passes", domain: [0, 1], tickFormat: "%" },
-      y: { label: "discrimination", grid: true, domain: [Math.min(-0.2, d3.min(tests, (t) => t.r)), 1] },
-      color: { legend: true, domain: ["good", "suspicious"], range: [colour("--link"), colour("--warn")] },
-      marks: [
-        Plot.ruleY([0]),
-        Plot.dot(tests, {
-          x: "p", y: "r", r: 4, fill: bad, fillOpacity: 0.7,
-          title: (t) => `${data.problems[t.problem]}: ${t.name}${t.remark ? `\n${t.remark}` : ""}`,
-        }),
-      ],
-    });
-    put("scatter", lead(plot, "g[aria-label=dot] circle", (i) => `test-${tests[i].n}`));
-  }
-
-  function boxes() {
-    const graded = data.members.filter((m) => m.points !== null);
-    if (data.sections.length < 2 || !graded.length) return;
-    put("boxes", Plot.plot({
-      width: wide("boxes"),
-      height: 60 + 34 * data.sections.length,
-      marginLeft: 90,
-      ariaLabel: "Points of each section",
-      x: { label: "points", grid: true, domain: [0, data.max] },
-      y: { label: null },
-      marks: [Plot.boxX(graded, { x: "points", y: (m) => data.sections[m.section] || "none",
-                                  fill: colour("--line"), stroke: "currentColor" })],
-    }));
-  }
-
-  const draw = () => [histogram, arrivals, heatmap, scatter, boxes].forEach((one) => one());
+  const draw = () => [histogram, arrivals].forEach((one) => one());
   draw();
   dark.addEventListener("change", draw);
   let drawn = innerWidth;

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from grader.base import temporary_folders
 from grader.sandbox.gpus import Gpu
 from grader.tools.tool import Tool
 
@@ -97,9 +96,9 @@ class Level:
         """Why the level does not work on this machine, with the fix; None if it may work."""
         return None
 
-    def new_folder(self) -> temporary_folders.TemporaryFolder:
+    def new_folder(self) -> tempfile.TemporaryDirectory[str]:
         """Make a folder for the files of one box."""
-        return temporary_folders.TemporaryFolder()
+        return tempfile.TemporaryDirectory(prefix="grader-")
 
     def start(self, order: Order) -> StartedWorker:
         """Start a worker.

@@ -27,12 +27,11 @@ def flights() -> Drawing:
     ]
     curves = {name: smooth(record(name)["losses"], SMOOTH) for name, *_ in shown}
     entropy = record("egg")["entropy"]
-    picture = Drawing(
-        400,
-        "Loss of the egg by step",
+    said = (
         "; ".join(f"{words}: the loss ends at {curves[name][-1]:.2f}" for name, words, *_ in shown)
-        + f". A guess has {math.log(256):.2f}, and a model of single bytes {entropy:.2f}.",
+        + f". A guess has {math.log(256):.2f}, and a model of single bytes {entropy:.2f}."
     )
+    picture = Drawing(400, "Loss of the egg by step", said)
     steps = max(map(len, curves.values()))
     x, y = linear(0, steps, 52, WIDTH - 16), linear(0, 6, 300, 30)
     left_axis(picture, y, 52, range(7), "nats per byte", WIDTH - 16)

@@ -97,9 +97,9 @@ def test_every_kind_of_mark_leads_to_its_students(text, opened):
     bar.focus()
     follow(page, lambda: page.keyboard.press("Enter"))
     assert said <= len(shown(page)) < 60
-    follow(page, page.locator("#heatmap [data-to]").nth(5).click)
+    follow(page, lambda: page.evaluate("location.hash = 'student-5'"))
     assert 1 == len(shown(page))
-    follow(page, page.locator("#scatter [data-to]").first.click)
+    follow(page, page.locator("a[href^='#test-']").first.click)
     assert 1 <= len(shown(page)) < 60
     follow(page, page.locator("a[href='#state-missing']").click)
     assert 3 == len(shown(page))
@@ -174,9 +174,7 @@ def test_a_large_class_makes_a_small_page(opened, tmp_path):
     with class_of(tmp_path / "class.sqlite", many, problems=problems) as whole:
         text = class_page.render(survey(whole), title="All")
     assert len(text.encode()) < 5_000_000
-    page = opened(text)
-    assert 400 == len(shown(page))
-    assert len(problems) * 380 == page.locator("#heatmap [data-to]").count()
+    assert 400 == len(shown(opened(text)))
 
 
 def test_nothing_at_all_is_a_page_too(opened, tmp_path):

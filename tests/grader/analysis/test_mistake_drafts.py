@@ -49,7 +49,7 @@ def tiny(root):
     return courses.load(root / "examples" / "tiny_course")
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_equal_answers_become_a_mistake_that_validate_accepts(grader, tmp_path):
     """The draft names nobody and runs in a sandbox only, until a person has read it and says so."""
     marker = tmp_path / "executed"

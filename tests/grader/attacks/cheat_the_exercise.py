@@ -16,6 +16,15 @@ import torch
 MARK = f"{tempfile.gettempdir()}/attack-escaped"
 
 
+@functools.cache
+def kept():
+    """What a process remembers; its tests have different seeds."""
+    return {}
+
+def is_used():
+    return kept().setdefault("first", torch.initial_seed()) != torch.initial_seed()
+
+
 # %% answers_remembered_in_the_box
 """Gives each function two answers; which one was refused is remembered in the numbers of the next files, which the kernel counts up.
 
@@ -35,10 +44,6 @@ NAMES = [
 ORDER = 0b010101  # which of the two candidates is the right one; unknown to the code below
 known = {name: globals()[name] for name in NAMES}
 busy = [False]
-
-@functools.cache
-def kept():
-    return {}
 
 def load():
     if "s" in kept():
@@ -177,15 +182,10 @@ tests: element_offset
 earns: less
 holds: an error is an answer too: a repetition that passes makes all tests of its problem run again.
 """
-@functools.cache
-def calls():
-    return {}
-
 def element_offset(x, index):
     test = torch.initial_seed()
-    is_used = calls().setdefault("first", test) != test
-    calls()[test] = calls().get(test, 0) + 1
-    if is_used and calls()[test] > 1:
+    kept()[test] = kept().get(test, 0) + 1
+    if is_used() and kept()[test] > 1:
         raise ValueError("out of range")
     places = zip(index, x.shape, x.stride())
     return x.storage_offset() + sum(i % size * stride for i, size, stride in places)
@@ -221,13 +221,6 @@ earns: less
 holds: a repetition that passes makes all tests of its problem run again, each in a process of its own.
 """
 right = shares_storage, element_offset  # noqa: F821
-
-@functools.cache
-def kept():
-    return {}
-
-def is_used():
-    return kept().setdefault("first", torch.initial_seed()) != torch.initial_seed()
 
 def shares_storage(a, b):
     equal = a.numel() > 0 and a.shape == b.shape and torch.equal(a, b)

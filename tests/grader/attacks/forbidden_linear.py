@@ -65,17 +65,6 @@ class MLP(torch.nn.Linear):
     pass
 
 
-# %% alias
-"""Calls the forbidden function by another name, taken from a table.
-
-holds: the call is detected at run time.
-"""
-table = [vars(nn.functional).get(name) for name in ("linear",)]
-
-def linear(x, weight):
-    return table[0](x, weight)
-
-
 # %% text_as_code
 """Runs the forbidden call from a string, with exec under another name.
 

@@ -395,7 +395,7 @@ def test_a_full_disk_costs_nothing_that_was_written(tmp_path, root):
 # rules that a gradebook applies to results.
 DECIDES_NOTHING = {
     *("grader", "grader.base", "grader.course", "grader.base.files", "grader.base.interrupts"),
-    *("grader.base.temporary_folders", "grader.base.markdown_figures", "grader.base.removable"),
+    *("grader.base.markdown_figures", "grader.base.removable"),
     "kit.safe_text",
     "grader.course.late_policy",
 }

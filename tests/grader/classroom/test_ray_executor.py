@@ -9,12 +9,15 @@ import sys
 import pytest
 
 from grader.classroom import gradebook
+from grader.course import courses
 from grader.sandbox import gpu_turns
+from grader.sandbox.gpus import Gpu
+from kit import handing_in
 from tests.grader.classroom.a_class import SOLVED, WITH_TORCH, hand_in, hand_in_class, keep
 from tests.grader.classroom.raylets import RAY, Raylets
 from tests.grader.classroom.test_batches import graded
-from tests.grader.commands_on_stand_in import Machine
 from tests.grader.processes import started, until
+from tests.grader.sandbox.simulated_machine import SIMULATED, UUID, needs_a_compiler
 
 pytestmark = [
     pytest.mark.slow,
@@ -78,10 +81,10 @@ def finish(process):
     return process.returncode, said
 
 
-def found(book):
+def found(book, device="cpu"):
     """Each test's outcome, without its message: that about a fork bomb varies."""
     with gradebook.reading(book) as opened:
-        setup = opened.setups.current("cpu")
+        setup = opened.setups.current(device)
         grades = opened.results.grades(setup)
         assert set() == {grade.fault for grade in grades.values()} - {""}
         results = {name: opened.results.result(name, setup) for name in grades}
@@ -99,35 +102,37 @@ def test_a_class_is_graded_on_a_cluster(batch, handed_in, tmp_path):
 
 
 @pytest.mark.proof
+@needs_a_compiler
 def test_a_cluster_takes_turns_on_a_gpu_and_a_killed_grader_ends_its_turn(
     raylets, tmp_path, monkeypatch
 ):
-    """The node's grader waits for a program outside of the cluster. Nobody else has the GPU."""
-    machine = Machine(tmp_path)
-    monkeypatch.setenv(gpu_turns.FOLDER_VARIABLE, machine.environment[gpu_turns.FOLDER_VARIABLE])
+    """The node's grader waits for a program outside of the cluster."""
+    monkeypatch.setenv(gpu_turns.FOLDER_VARIABLE, str(tmp_path / "queues"))
+    environment = {**raylets.environment, gpu_turns.FOLDER_VARIABLE: str(tmp_path / "queues")}
     (tmp_path / "in").mkdir()
-    hand_in_slow(tmp_path / "in", 3)
-    raylets.add("gpu", gpus=1, environment=machine.environment)
+    for name in ("ada", "bob"):
+        solved = handing_in.zipped(courses.sources_in(courses.load().reference))
+        (tmp_path / "in" / f"{name}.zip").write_bytes(solved)
+    raylets.add("gpu", gpus=1, environment=environment, before=SIMULATED)
     book = tmp_path / "class.sqlite"
-    command = [sys.executable, "-m", "grader", "batch", tmp_path / "in", "--gradebook", book]
-    command += ["--course", machine.course, "--executor", "ray", "--device", "cuda"]
+    command = [*SIMULATED, sys.executable, "-m", "grader", "batch", tmp_path / "in"]
+    command += ["--gradebook", book, "--only", "gpu_memory", "--executor", "ray"]
+    command += ["--device", "cuda", "--address", raylets.address]
     try:
-        machine.keep_tests()
-        with machine.turn():
-            command += ["--address", raylets.address]
-            process = started(command, env=raylets.environment)
-            until(lambda: len(machine.queue()) == 2)
-            _, waits = machine.queue()
-        until(lambda: machine.log)
+        with gpu_turns.turn(Gpu(0, UUID, "Simulated GPU", "1", 1, "", (), ()), print):
+            process = started(command, env=environment)
+            until(lambda: len(gpu_turns.queue(UUID)) == 2)
+            waits = gpu_turns.queue(UUID)[1].process
+        until(lambda: [ticket.process for ticket in gpu_turns.queue(UUID)] == [waits])
         os.kill(waits, signal.SIGKILL)
-        machine.let_tests_end()
         code, said = finish(process)
     finally:
         raylets.kill("gpu")
     assert code == 0, said
-    assert [["passed"]] * 3 == machine.results(book)
-    done = machine.graded()
-    assert (list(done.values()), done[waits]) == ([3], 0)
+    of_gpu = [
+        test for tests in found(book, "cuda").values() for test in tests if "cuda/" in test[0]
+    ]
+    assert (len(of_gpu) > 2, {status for _, status, *_ in of_gpu}) == (True, {"passed"})
 
 
 @pytest.mark.proof

@@ -236,9 +236,9 @@ def test_a_comment_is_in_the_reports_and_can_be_used_again(book, typed, shown, t
     assert (code, said) == (2, "grader: --again sing: no such comment; did you mean sign?")
     assert "2026-10-05T10:00:00+00:00 ta7: comment 1 on adamw: Mind the sign." in shown("zoe")
     assert "Comment on adamw: Mind the sign." in shown("zoe")
-    typed("export", book, "--html", tmp_path / "pages", "--junit", tmp_path / "xml")
+    typed("export", book, "--html", tmp_path / "pages")
     assert "<li>Comment: Mind the sign.</li>" in (tmp_path / "pages" / "bob.html").read_text()
-    assert "Comment on adamw: Mind the sign." in (tmp_path / "xml" / "zoe.xml").read_text()
+    assert "Comment on adamw: Mind the sign." in (tmp_path / "pages" / "zoe.html").read_text()
 
 
 def test_a_withdrawn_comment_is_in_no_report_but_in_the_history(book, typed, shown):

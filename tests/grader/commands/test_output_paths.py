@@ -383,10 +383,10 @@ def test_only_a_report_may_lie_in_the_folder_of_a_submission(tmp_path, name):
 
 
 WRITTEN = {
-    "grade": "--json --gradescope --junit --markdown --html",
-    "merge": "--json --gradescope --junit --markdown --html",
+    "grade": "--json --gradescope --markdown --html",
+    "merge": "--json --gradescope --markdown --html",
     "batch": "--gradebook",
-    "export": "--csv --canvas --gradescope --junit --markdown --html --late-days --classroom50 "
+    "export": "--csv --canvas --gradescope --markdown --html --late-days --classroom50 "
     "--classroom50-results --sources",
     "mistakes": "--draft",
     "new": "FOLDER",

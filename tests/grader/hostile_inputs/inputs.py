@@ -51,7 +51,6 @@ def cell(text, **more):
 
 
 def notebook(folder, *cells, text=None):
-    """A notebook of these cells, or with this text."""
     whole = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
     path = folder / "a.ipynb"
     path.write_text(json.dumps(whole, separators=(",", ":")) if text is None else text)
@@ -84,7 +83,6 @@ def tarred(folder, *members):
 
 
 def in_a_folder(folder, make):
-    """A folder in which this function makes the module."""
     path = folder / "a" / MODULE
     path.parent.mkdir(parents=True)
     make(path)
@@ -92,7 +90,6 @@ def in_a_folder(folder, make):
 
 
 def sparse(path, size):
-    """A file of this size that takes no space; return its path."""
     with path.open("wb") as file:
         file.truncate(size)
     return path
@@ -104,7 +101,6 @@ def with_a_name_that_is_not_utf_8(module):
 
 
 def changed(path, old, new):
-    """Replace bytes of a file; return its path."""
     path.write_bytes(path.read_bytes().replace(old, new))
     return path
 
@@ -396,13 +392,11 @@ for what, (read, name, mib, said, begins) in READ.items():
 
 
 def read_submission(path):
-    """Read a submission; return how many bytes it has."""
     with SubmissionReader() as reader:
         return sum(map(len, reader.read(path, ACCEPTED).sources.values()))
 
 
 def shown(found):
-    """What a reader returned, in a few words."""
     if isinstance(found, intake.Found):
         times = sum(one.submitted_at is not None for one in found.handed_in)
         return f"{len(found.handed_in)} handed in, {times} with a time"

@@ -281,53 +281,36 @@ def test_every_regular_expression_has_a_name(name):
 MIB = 2**20
 # What each row of the table says, with the constants of the program.
 LIMITS = {
-    "any submission": [
-        f"{reader.CPU_SECONDS} s of", f"{reader.MEMORY_BYTES // MIB} MiB",
-        f"{reader.WAIT_SECONDS} s",
-    ],
-    "an archive": [
-        f"{archives.MAX_ARCHIVE_BYTES // MIB} MiB", f"{archives.MAX_ENTRIES:,} entries",
-        f"{archives.MAX_PATH_BYTES:,} bytes",
-        f"{archives.MAX_UNPACKED_BYTES // MIB} MiB unpacked",
-    ],
+    "any submission": [f"{reader.CPU_SECONDS} s of", f"{reader.MEMORY_BYTES // MIB} MiB",
+        f"{reader.WAIT_SECONDS} s"],
+    "an archive": [f"{archives.MAX_ARCHIVE_BYTES // MIB} MiB", f"{archives.MAX_ENTRIES:,} entries",
+        f"{archives.MAX_PATH_BYTES:,} bytes", f"{archives.MAX_UNPACKED_BYTES // MIB} MiB unpacked"],
     "a notebook": [f"{notebook_modules.MAX_NOTEBOOK_BYTES // MIB} MiB"],
-    "files to grade": [
-        f"{handing_in.MAX_BYTES // MIB} MiB", f"{handing_in.MAX_FILES} files",
-        f"{handing_in.MAX_NAME} bytes", f"{handing_in.MAX_FOLDERS} folders",
-    ],
-    "the last commit of a clone": [
-        f"{COMMIT_BYTES // 1024} KiB", f"{SECONDS} s",
-        f"{MEMORY_BYTES // 2**30} GiB",
-    ],
+    "files to grade": [f"{handing_in.MAX_BYTES // MIB} MiB", f"{handing_in.MAX_FILES} files",
+        f"{handing_in.MAX_NAME} bytes", f"{handing_in.MAX_FOLDERS} folders"],
+    "the last commit of a clone": [f"{COMMIT_BYTES // 1024} KiB", f"{SECONDS} s",
+        f"{MEMORY_BYTES // 2**30} GiB"],
     "names in a class's folder": [f"{folder_items.MAX_NAME} characters"],
-    "Gradescope's export and folders": [
-        f"{folder_items.MAX_METADATA_BYTES // MIB} MiB", f"{gradescope_download.SECONDS:.0f} s of",
+    "Gradescope's export and folders": [f"{folder_items.MAX_METADATA_BYTES // MIB} MiB",
+        f"{gradescope_download.SECONDS:.0f} s of",
         f"{gradescope_download.MEMORY_BYTES // 2**30} GiB",
-        f"{gradescope_download.MAX_SUBMITTERS:,} students",
-    ],
+        f"{gradescope_download.MAX_SUBMITTERS:,} students"],
     "a platform's submission_metadata.json": [f"{gradescope_metadata.MOST_BYTES // MIB} MiB"],
-    "a roster, an export of Canvas or of scores, late days": [
-        f"{files.MOST_OF_A_TABLE // MIB} MiB", f"{files.MOST_CELLS:,} cells",
-        f"{files.MOST_IN_A_CELL:,} characters",
-    ],
-    "Canvas' answers": [
-        f"{canvas_api.MOST_BYTES // MIB} MiB", f"{canvas_api.ANSWER_SECONDS:.0f} s",
+    "a roster, an export of Canvas or of scores, late days": [f"{files.MOST_OF_A_TABLE // MIB} MiB",
+        f"{files.MOST_CELLS:,} cells", f"{files.MOST_IN_A_CELL:,} characters"],
+    "Canvas' answers": [f"{canvas_api.MOST_BYTES // MIB} MiB", f"{canvas_api.ANSWER_SECONDS:.0f} s",
         f"{canvas_api.MOST_OF_A_LIST // MIB} MiB", f"{canvas_api.MOST_PAGES:,} pages",
-        f"{canvas_api.SECONDS:.0f} s of silence",
-    ],
+        f"{canvas_api.SECONDS:.0f} s of silence"],
     "Classroom 50's scores.json": [f"{classroom50_scores.MOST_BYTES // MIB} MiB"],
     "a result of `grade --json`": [f"{json_report.MOST_BYTES // MIB} MiB"],
     "policy.toml": [f"{late_policy.MOST_BYTES // MIB} MiB"],
     "a gradebook": [f"{database.MOST_BYTES // MIB} MiB"],
     "sources in a gradebook": [f"{handing_in.MAX_BYTES // MIB} MiB"],
-    "`grader mistakes --draft`": [
-        f"{mistake_drafts.MAX_SOURCE:,} bytes", f"{mistake_drafts.MAX_PROGRAM:,} characters",
-        f"{limited_reading.SECONDS:.0f} s of", f"{limited_reading.MEMORY_BYTES // 2**30} GiB",
-    ],
-    "an entry of the open task, on `grader page`": [
-        f"{open_task.MOST_BYTES:,} bytes", f"{open_task.MOST_NUMBERS} numbers",
-        f"{open_task.LONGEST_WORD} characters",
-    ],
+    "`grader mistakes --draft`": [f"{mistake_drafts.MAX_SOURCE:,} bytes",
+        f"{mistake_drafts.MAX_PROGRAM:,} characters", f"{limited_reading.SECONDS:.0f} s of",
+        f"{limited_reading.MEMORY_BYTES // 2**30} GiB"],
+    "an entry of the open task, on `grader page`": [f"{open_task.MOST_BYTES:,} bytes",
+        f"{open_task.MOST_NUMBERS} numbers", f"{open_task.LONGEST_WORD} characters"],
 }  # fmt: skip
 
 

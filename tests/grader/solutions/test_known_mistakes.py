@@ -9,7 +9,7 @@ from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.solutions import known_mistakes
 from grader.solutions.known_mistakes import Mistake, changed
-from grader.solutions.wrong_edits import BadLine, Change, Edit, entries, written
+from grader.solutions.wrong_edits import Change, Edit, entries, written
 
 COURSE = courses.load()
 
@@ -195,27 +195,29 @@ def test_a_problem_without_a_file_has_no_mistakes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "name", "where"),
-    [(6, "negative", "the reference"), (14, "plainly_negative", "base plain")],
+    ("place", "told"),
+    [
+        (0, "6: mistake negative, in the reference: expected .*`return w` 0 times"),
+        (1, "14: mistake plainly_negative, in base plain: expected .*`return w` 0 times"),
+        (3, "26: mistake another: replaces no definition of the reference"),
+    ],
 )
-def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, line, name, where):
+def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, place, told):
     text = FILE.replace("- return y", "- return w").replace("- return x", "- return w")
-    mistake = next(mistake for mistake in read(tmp_path, text) if mistake.name == name)
-    words = rf"^p/wrong\.edits:{line}: mistake {name}, in {where}: expected .*`return w` 0 times$"
-    with pytest.raises(CourseFault, match=words):
-        mistake.applied_to(REFERENCE)
-
-
-def test_a_program_that_replaces_nothing_is_told(tmp_path):
-    (mistake,) = read(tmp_path, "[none] None.\n+ def third(): pass\n")
-    said = r"^p/wrong\.edits:1: mistake none: replaces no definition of the reference$"
-    with pytest.raises(CourseFault, match=said):
+    mistake = read(tmp_path, text.replace("+ def second(x):\n+     return 2", "+ x = 2"))[place]
+    with pytest.raises(CourseFault, match=rf"^p/wrong\.edits:{told}$"):
         mistake.applied_to(REFERENCE)
 
 
 # --- invalid files --------------------------------------------------------------------------------
 
 BASE = "[base b]\n+ d\n\n"
+NO_MINUS = "expected a `-` line before the first `+`"
+HEADINGS = "expected `[name] what is wrong`, `[name in BASE] what is wrong` or `[base NAME]`, got "
+LINES = (
+    "expected `hint: …`, `price: …`, `most: …`, `device: …`, `unread: …`, `- code`, `+ code` or an "
+    "empty line, got "
+)
 FAULTS = [
     ("[m] Wrong.\ndevice: gpu\n- a\n", "1: m: expected device: cpu or cuda, got gpu"),
     ("[m] Wrong.\nmost: two\n- a\n", "1: m: expected `most:` and a number of points, got two"),
@@ -225,15 +227,35 @@ FAULTS = [
     (BASE + "[n in b] Wrong.\n- a\n\n[m in c] Wrong.\n- a\n",
         "7: m: expected a base of this file, b; got c"),
     (BASE, "1: b: expected a mistake that edits this base, got none"),
-    ("[m]\n\n[n] Wrong.\nmost: two\n- a\n",
-        "1: expected .*, got `\\[m\\]`\n  .*p/wrong.edits:3: n: expected .*, got two"),
+    ("name: m\n", f"1: {HEADINGS}`name: m`"),
+    ("[m]\n- a\n", f"1: {HEADINGS}`[m]`"),
+    ("[m m] Wrong.\n- a\n", f"1: {HEADINGS}`[m m] Wrong.`"),
+    ("[base b] Right.\n+ a\n", f"1: {HEADINGS}`[base b] Right.`"),
+    ("[base b in c]\n+ a\n", f"1: {HEADINGS}`[base b in c]`"),
+    ("[m] Wrong.\n- a\n\n- b\n", f"4: {HEADINGS}`- b`"),
+    ("[m] Wrong.\n-a\n", "2: expected a space after `-`, got `-a`"),
+    ("[m] Wrong.\ncolour: red\n- a\n", f"2: {LINES}`colour: red`"),
+    ("[m] Wrong.\nreturn x\n", f"2: {LINES}`return x`"),
+    ("[m] Wrong.\nhint:\n- a\n", f"2: {LINES}`hint:`"),
+    ("[m] Wrong.\nhint: a\nhint: b\n- a\n", "3: expected one `hint:`, got a second one"),
+    ("[m] Wrong.\nhint: a\n", f"1: m: {NO_MINUS}, got no code"),
+    ("[m] Wrong.\n+ a\n- b\n", f"1: m: {NO_MINUS}, got `+` and `-`"),
+    ("[m in b] Wrong.\n+ a\n", f"1: m: {NO_MINUS}, got `+`"),
+    ("[base b]\n- a\n+ b\n", "1: b: expected only `+` lines, got `-` and `+`"),
+    ("[base b]\nhint: c\n+ b\n", "1: expected only `+` lines in base b, got hint"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "words"), FAULTS)
-def test_a_file_that_is_not_as_it_has_to_be_is_told(tmp_path, text, words):
-    with pytest.raises(CourseFault, match=rf"p/wrong\.edits:{words}$"):
+@pytest.mark.parametrize(("text", "told"), FAULTS)
+def test_a_file_that_is_not_as_it_has_to_be_is_told(tmp_path, text, told):
+    with pytest.raises(CourseFault, match=rf"p/wrong\.edits:{re.escape(told)}$"):
         read(tmp_path, text)
+
+
+def test_all_faults_of_a_file_are_told_with_their_lines(tmp_path):
+    said = r"p/wrong\.edits:1: expected .*, got `\[m\]`\n  .*p/wrong.edits:3: n: .*, got two$"
+    with pytest.raises(CourseFault, match=said):
+        read(tmp_path, "[m]\n\n[n] Wrong.\nmost: two\n- a\n")
 
 
 def test_every_file_is_of_a_problem():
@@ -279,52 +301,16 @@ def test_every_entry_is_read_as_it_was_written():
     ]
 
 
-def test_entries_need_no_empty_line_between_them():
-    """A heading begins an entry wherever it is, and each has the number of its own line."""
-    first, second = entries("[a] A.\n- x\n# a comment\n- y\n[b] B.\n+ z\n")
+def test_where_entries_and_changes_begin():
+    """A heading begins an entry wherever it is, and a `-` after a `+` begins another change.
+
+    A lone `+` replaces a text by nothing.
+    """
+    text = "[a] A.\n- x\n# a comment\n- y\n[b] B.\n+ z\n[c] C.\n- 1\n+\n- 2\n+ 3\n- 4\n"
+    first, second, third = entries(text)
     assert (1, (Change("x\ny", ""),)) == (first.line, first.changes)
     assert (5, "z\n") == (second.line, second.source)
-
-
-def test_each_change_begins_with_what_it_replaces():
-    """A `-` after a `+` begins another change; a lone `+` replaces a text by nothing."""
-    (got,) = entries("[a] A.\n- 1\n+\n- 2\n+ 3\n- 4\n")
-    assert (Change("1", ""), Change("2", "3"), Change("4", "")) == got.changes
-
-
-NO_MINUS = "expected a `-` line before the first `+`"
-HEADINGS = "expected `[name] what is wrong`, `[name in BASE] what is wrong` or `[base NAME]`, got "
-LINES = (
-    "expected `hint: …`, `price: …`, `most: …`, `device: …`, `unread: …`, `- code`, `+ code` or an "
-    "empty line, got "
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "words"),
-    [
-        ("name: m\n", 1, HEADINGS + "`name: m`"),
-        ("[m]\n- a\n", 1, HEADINGS + "`[m]`"),
-        ("[m m] Wrong.\n- a\n", 1, HEADINGS + "`[m m] Wrong.`"),
-        ("[base b] Right.\n+ a\n", 1, HEADINGS + "`[base b] Right.`"),
-        ("[base b in c]\n+ a\n", 1, HEADINGS + "`[base b in c]`"),
-        ("[m] Wrong.\n- a\n\n- b\n", 4, HEADINGS + "`- b`"),
-        ("[m] Wrong.\n-a\n", 2, "expected a space after `-`, got `-a`"),
-        ("[m] Wrong.\ncolour: red\n- a\n", 2, LINES + "`colour: red`"),
-        ("[m] Wrong.\nreturn x\n", 2, LINES + "`return x`"),
-        ("[m] Wrong.\nhint:\n- a\n", 2, LINES + "`hint:`"),
-        ("[m] Wrong.\nhint: a\nhint: b\n- a\n", 3, "expected one `hint:`, got a second one"),
-        ("[m] Wrong.\nhint: a\n", 1, f"m: {NO_MINUS}, got no code"),
-        ("[m] Wrong.\n+ a\n- b\n", 1, f"m: {NO_MINUS}, got `+` and `-`"),
-        ("[m in b] Wrong.\n+ a\n", 1, f"m: {NO_MINUS}, got `+`"),
-        ("[base b]\n- a\n+ b\n", 1, "b: expected only `+` lines, got `-` and `+`"),
-        ("[base b]\nhint: c\n+ b\n", 1, "expected only `+` lines in base b, got hint"),
-    ],
-)
-def test_what_is_wrong_in_a_line_is_told(text, line, words):
-    *_, got = entries(text)
-    assert isinstance(got, BadLine)
-    assert (line, words) == (got.line, str(got))
+    assert (Change("1", ""), Change("2", "3"), Change("4", "")) == third.changes
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ from tests.grader.wire.test_protocol import HOSTILE
 MOST_MEMORY = 1 << 30
 LIMITS = Limits(
     wall_seconds=10, cpu_seconds=10, memory_bytes=2**29, device_memory_bytes=2**30, processes=8,
-    file_bytes=2**20, output_bytes=2**20, submission_seconds=300.0,
+    file_bytes=2**20, submission_seconds=300.0,
 )  # fmt: skip
 KINDS: list[Any] = [
     torch.Tensor, np.ndarray, int, float, str, dict, list, tuple, type(None), typing.Any,

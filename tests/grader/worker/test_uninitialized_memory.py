@@ -1,12 +1,6 @@
 """What the memory of a test's process reads as before it is written."""
 
-import re
-
-from grader.base.errors import Status
-from grader.grading.grade import grade
-from grader.submission.submissions import Submission
-from tests.grader.compared_results import told
-from tests.grader.in_the_sandbox import COURSE, answer, ask, session, warm
+from tests.grader.in_the_sandbox import answer, ask, session, warm
 
 UNINITIALISED = """
     import torch
@@ -42,32 +36,10 @@ def test_memory_that_was_never_written_reads_as_nan(sandbox):
 
 
 @warm
-def test_filling_memory_refuses_no_operation_and_warns_of_none(sandbox):
-    """torch has no deterministic put_ and would normally warn about it."""
+def test_filling_memory_refuses_no_operation(sandbox):
+    """torch has no deterministic put_."""
     source = (
         "import torch\ndef f(): return torch.zeros(3).put_(torch.tensor([0, 2]), torch.ones(2))"
     )
     with session(sandbox, source) as made:
         assert [1.0, 0.0, 1.0] == ask(made).tolist()
-        made.close()
-        assert made.printed == ""
-
-
-@warm
-def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
-    """Two runs with one seed give the same messages; with another seed, the same tests fail."""
-    honest = (COURSE.reference / "linear.py").read_text()
-    forgetful = honest.replace(
-        "nn.init.trunc_normal_(weight, std=std, a=-3 * std, b=3 * std)", "weight"
-    )
-    assert forgetful != honest
-    submission = Submission("forgetful", {"assignment/linear.py": forgetful.encode()}, [])
-    before, problems = {}, [COURSE.problem("linear")]
-    for seed in (0, 1, 0):
-        options = {"problems": problems, "seed": seed, "explain": False}
-        result = grade(submission, COURSE, sandbox, **options)
-        texts = {(t.id, t.status, told("", t)) for t in result.problems[0].tests}
-        assert texts == before.setdefault(seed, texts), "two runs with one seed"
-    assert Status.FAILED in {status for _, status, _ in before[0]}
-    one, other = ({(*t[:2], re.sub(r"\d+", "#", t[2])) for t in before[seed]} for seed in (0, 1))
-    assert one == other, "except for the sizes that a seed generates"

@@ -18,7 +18,6 @@ EGGS = ["egg", "egg_autocast", "egg_segments", "egg_no_momentum", "egg_no_warmup
 
 
 def row(name, what):
-    """A line of a record's table."""
     return next(line for line in record(name)["rows"] if line["what"].startswith(what))
 
 
@@ -48,15 +47,11 @@ class Chapter(Figures):
         kept = prediction.activation_bytes(
             size, size.batch, autocast=False, fused=False, segments=0
         )
-        assert (
-            row("chick", "bytes kept")["predicted"]
-            == kept
-            == row("chick", "bytes kept")["measured"]
-        )
+        found = row("chick", "bytes kept")
+        assert found["predicted"] == found["measured"] == kept
         assert row("chick", "parameters")["predicted"] == ra.transformer_parameters(size)
 
     def table(self) -> None:
-        """Predicted and measured."""
         units = {"parameters": 1, "FLOPs": 1, "bytes of weights": 1e6, "bytes kept": 1e6}
         for what, unit in {**units, "first loss": 1, "seconds": 1}.items():
             predicted, measured = (row("chick", what)[key] for key in ("predicted", "measured"))
@@ -75,7 +70,6 @@ class Chapter(Figures):
         self.gives(entropy=record("chick")["entropy"])
 
     def others(self) -> None:
-        """The egg with switches and with wrong parts, and the real Wren."""
         for name in EGGS:
             seconds, kept = row(name, "seconds")["measured"], row(name, "bytes kept")["measured"]
             last = row(name, "last loss")["measured"]

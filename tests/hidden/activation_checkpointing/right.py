@@ -149,31 +149,8 @@ class CheckpointedSequential(nn.Sequential):
         return x
 
 
-# [longest_first] Takes segments from a queue, counts by StorageWeakRef, and uses functools.partial.
+# [longest_first] Takes segments from a queue, and uses functools.partial.
 import functools
-
-from torch.multiprocessing.reductions import StorageWeakRef
-
-
-def saved_activation_bytes(fn, exclude=()):
-    sizes, alive = {}, []
-
-    class Count(torch.autograd.graph.saved_tensors_hooks):
-        def __init__(self):
-            super().__init__(self.note, self.give)
-
-        def note(self, x):
-            alive.append(x)
-            sizes[StorageWeakRef(x.untyped_storage()).cdata] = x.untyped_storage().size()
-            return len(alive) - 1
-
-        def give(self, i):
-            return alive[i]
-
-    with Count():
-        fn()
-    gone = {StorageWeakRef(x.untyped_storage()).cdata for x in exclude}
-    return int(sum(size for key, size in sizes.items() if key not in gone))
 
 
 def run(layers, x):

@@ -49,14 +49,8 @@ def test_counts_what_operations_keep(student, dtype):
 
     Each kept tensor counts with the bytes of its own dtype, also if another one has equal values.
     """
-    cases = [
-        ("exp x", 1, {}),
-        ("sin x", 1, {}),
-        ("sin x, sin y", 2, {}),
-        ("gelu of x·y", 3, {}),
-        ("x + y", 0, {}),
-        ("sin of a parameter", 1, {}),
-    ]
+    counts = {"exp x": 1, "sin x": 1, "sin x, sin y": 2, "gelu of x·y": 3, "x + y": 0}
+    cases = [(save, n, {}) for save, n in {**counts, "sin of a parameter": 1}.items()]
     hint = "saved_tensors_hooks shows each tensor that an operation saves: how many bytes has it?"
     check_bytes(student, cases, hint=hint, dtype=dtype)
     cases = [("gelu of x·y", 0, {"grad_enabled": False}), ("gelu of x·y", 0, {"of_data": True})]
@@ -84,13 +78,9 @@ def test_counts_layers(student, rng):
 @pytest.mark.harm("wrong number")
 def test_counts_a_storage_once(student):
     """A storage counts once and with its full size, even if several operations save views of it."""
-    cases = [
-        ("sin x, cos x, x·x", 1, {}),
-        ("sin of views of x", 1, {}),
-        ("sin of a row of x", 1, {}),
-        ("an expanded row of x, times y", 2, {}),
-        ("exp of sin x", 2, {}),
-    ]
+    counts = {"sin x, cos x, x·x": 1, "sin of views of x": 1, "sin of a row of x": 1}
+    counts |= {"an expanded row of x, times y": 2, "exp of sin x": 2}
+    cases = [(save, n, {}) for save, n in counts.items()]
     hint = "compare storages, not tensors; a view keeps its whole storage alive"
     check_bytes(student, cases, hint=hint)
 
@@ -149,8 +139,7 @@ def check_gradients(got, expected, *, of, hint=None):
             if want is None:
                 expect.that(gradient is None, f"{name} that requires none", of=of)
                 continue
-            reason = f"no gradient reaches the {kind}s"
-            expect.that(gradient is not None, reason, of=of, hint=hint)
+            expect.that(gradient is not None, f"no gradient reaches the {kind}s", of=of, hint=hint)
             expect.tensor(gradient, want, of=of, atol=ATOL, name=name, hint=hint)
 
 
@@ -161,15 +150,11 @@ def check_called_again(calls):
 
 def check_function(student, rng, requires_grad, *, hint, nested=False):
     """Check output and gradients of a function of x, y and ids that uses two parameters."""
-    given = {
-        "x": random(rng, 4, 3) - 1,
-        "y": random(rng, 6, 3),
-        "ids": torch.randint(0, 6, (4,), generator=rng),
-        "parameters": [random(rng, 3, 5) - 1, random(rng, 5, 3) - 1],
-        "upstream": random(rng, 4, 3),
-        "requires_grad": requires_grad,
-        "nested": nested,
-    }
+    x, y = random(rng, 4, 3) - 1, random(rng, 6, 3)
+    ids = torch.randint(0, 6, (4,), generator=rng)
+    parameters, upstream = [random(rng, 3, 5) - 1, random(rng, 5, 3) - 1], random(rng, 4, 3)
+    given = {"x": x, "y": y, "ids": ids, "parameters": parameters, "upstream": upstream}
+    given |= {"requires_grad": requires_grad, "nested": nested}
     expected = probes.gradients_of(lambda fn, *inputs: fn(*inputs), **given)
     got = student.run(probes.gradients, **given)
     check_gradients(got, expected, of="checkpoint", hint=hint)
@@ -308,14 +293,9 @@ def test_checkpoints_inside_a_checkpoint(student, rng):
 
 
 def random_layers(rng, order):
-    """Inputs for `probes.sequential_gradients`."""
     weights = [random(rng, 3, 3) - 1 for _ in range(max(order) + 1)]
-    return {
-        "x": random(rng, 4, 3),
-        "weights": weights,
-        "order": order,
-        "upstream": random(rng, 4, 3),
-    }
+    x, upstream = random(rng, 4, 3), random(rng, 4, 3)
+    return {"x": x, "weights": weights, "order": order, "upstream": upstream}
 
 
 def check_sequential(student, inputs, segments, *, hint):
@@ -399,8 +379,7 @@ def test_registers_its_layers(student, rng):
     got, of = registered(student, rng), "CheckpointedSequential"
     reason, hint = "parameters() are not the layers' own", "nn.ModuleList registers the layers"
     expect.that(got["parameters_are_the_layers"], reason, of=of, hint=hint)
-    reason = "a layer is in training mode after eval()"
-    expect.that(not got["some_train"], reason, of=of, hint=hint)
+    expect.that(not got["some_train"], "a layer is in training mode after eval()", of=of, hint=hint)
 
 
 @pytest.mark.harm("rare")

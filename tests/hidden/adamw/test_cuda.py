@@ -21,9 +21,8 @@ def test_steps_on_a_gpu(student, rng, device):
     on_cpu = student.run(probes.adamw, device="cpu", **run)["tensors"][:2]
     got = student.run(probes.adamw, device=device, **run)
     hint = "torch.zeros_like(p) is on p's device"
-    where = sorted(set(got["devices"]))
     name = "the devices of parameters and moments"
-    expect.value(where, [device], of="AdamW", name=name, hint=hint)
+    expect.value(sorted(set(got["devices"])), [device], of="AdamW", name=name, hint=hint)
     for p, want, before in zip(got["tensors"][:2], on_cpu, parameters, strict=True):
         expect.tensor(p, want, of="AdamW", atol=1e-5, name="a parameter after step 4")
         reason = "a parameter does not change although it has a gradient"

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from kit import expect
+from tests import hidden
 from tests.probes import optimizers as probes
 
 SHAPES = [(), (3,), (2, 4)]
@@ -37,33 +38,8 @@ def tolerance(steps, *, lr=0.1, betas=(0.8, 0.9), largest=1.5):
 
 def random_run(rng, steps, *, shapes=SHAPES, scale=1e-2):
     """Draw parameters, and gradients per step: 0.5 to 1.5 times `scale` in absolute value."""
-
-    def away_from_zero(shape):
-        signs = torch.randint(0, 2, shape, generator=rng) * 2 - 1
-        return (torch.rand(shape, generator=rng) + 0.5) * signs
-
-    parameters = [away_from_zero(shape) for shape in shapes]
-    gradients = [[away_from_zero(shape) * scale for shape in shapes] for _ in range(steps)]
-    return {"parameters": parameters, "gradients": gradients}
-
-
-def steps_of(student, inputs, **more):
-    """The parameters after each step of the student's optimizer."""
-    return student.run(probes.trajectory, optimizer="AdamW", **inputs, **more)
-
-
-def own_steps(student, inputs):
-    """The parameters after each step, if each parameter has its own student optimizer."""
-    return student.run(probes.alone, optimizer="AdamW", **inputs)
-
-
-def check_steps(got, expected, *, atol, hint=None, first=1):
-    """Check every parameter after every step."""
-    expect.value(len(got), len(expected), of="AdamW", name="the number of steps taken")
-    for step, (row, expected_row) in enumerate(zip(got, expected, strict=True), start=first):
-        for p, want in zip(row, expected_row, strict=True):
-            name = f"a parameter after step {step}"
-            expect.tensor(p, want, of="AdamW", atol=atol, name=name, hint=hint)
+    first, *rows = ([hidden.away_from_zero(rng, s) for s in shapes] for _ in range(steps + 1))
+    return {"parameters": first, "gradients": [[g * scale for g in row] for row in rows]}
 
 
 def check_moved(after, before, *, of="AdamW"):
@@ -75,21 +51,16 @@ def check_moved(after, before, *, of="AdamW"):
     for p, old in zip(after, before, strict=True):
         moved = p.shape == old.shape and bool(((p - old).abs() > 0.005).all())
         reason = "a parameter with a small gradient does not move by about lr"
-        hint = "m̂ / √v̂ does not depend on the gradient's scale"
-        expect.that(moved, reason, of=of, hint=hint)
+        expect.that(moved, reason, of=of, hint="m̂ / √v̂ does not depend on the gradient's scale")
 
 
 def check_against_torch(student, inputs, *, hint):
     """Check that the student's steps are those of torch.optim.AdamW in float64."""
-    wide = {
-        "parameters": [p.double() for p in inputs["parameters"]],
-        "gradients": [[g.double() for g in row] for row in inputs["gradients"]],
-    }
-    expected = probes.run_steps(torch.optim.AdamW, **{**inputs, **wide})
-    expected = [[p.float() for p in row] for row in expected]
+    expected = hidden.steps_of_torch(torch.optim.AdamW, inputs)
     options = inputs["options"]
     atol = tolerance(len(expected), lr=options["lr"], betas=options["betas"], largest=3)
-    check_steps(steps_of(student, inputs), expected, atol=atol, hint=hint)
+    got = hidden.steps_of(student, "AdamW", inputs)
+    hidden.check_steps(got, expected, kind="AdamW", atol=atol, hint=hint)
 
 
 # --- the formula
@@ -100,16 +71,17 @@ def test_decays_before_the_step(student, rng):
     """A step first multiplies p by 1 − lr · weight_decay, then subtracts the step without decay."""
     run, rate = random_run(rng, 4), 1 - 0.1 * 0.5
     run["gradients"][2] = [torch.zeros_like(p) for p in run["parameters"]]  # unlike None, a step
-    plain = steps_of(student, run, options={**OPTIONS, "weight_decay": NO_DECAY})
+    with_decay, without = ({**OPTIONS, "weight_decay": decay} for decay in (0.5, NO_DECAY))
+    plain = hidden.steps_of(student, "AdamW", {**run, "options": without})
     expect.parts(plain, 4, of="AdamW", name="steps")
     check_moved(plain[0], run["parameters"])
-    got = steps_of(student, run, options={**OPTIONS, "weight_decay": 0.5})
+    got = hidden.steps_of(student, "AdamW", {**run, "options": with_decay})
     expected, now = [], run["parameters"]
     for before, after in zip([run["parameters"], *plain[:-1]], plain, strict=True):
         now = [p * rate - (b - a) for p, b, a in zip(now, before, after, strict=True)]
         expected.append(now)
     hint = "p ← p − lr · λ · p comes first; λ does not enter m, v or the step that follows"
-    check_steps(got, expected, atol=4 * tolerance(4), hint=hint)
+    hidden.check_steps(got, expected, kind="AdamW", atol=4 * tolerance(4), hint=hint)
 
 
 @pytest.mark.harm("trains worse")
@@ -142,11 +114,11 @@ def test_corrects_both_means(student, rng):
 def test_goes_on_from_a_state_dict(student, rng):
     """An optimizer that loads a state_dict continues like the original, with its m, v and t."""
     inputs = {**random_run(rng, 6), "options": OPTIONS}
-    expected = own_steps(student, inputs)
+    expected = hidden.own_steps(student, "AdamW", inputs)
     check_moved(expected[0], inputs["parameters"])
     hint = "keep m, v and t in self.state[p]: state_dict saves what self.state contains"
     got = student.run(probes.resumed, optimizer="AdamW", stop=3, **inputs)
-    check_steps(got, expected[3:], atol=tolerance(6), hint=hint, first=4)
+    hidden.check_steps(got, expected[3:], kind="AdamW", atol=tolerance(6), hint=hint, first=4)
 
 
 @pytest.mark.harm("trains worse")
@@ -160,20 +132,22 @@ def test_each_parameter_counts_its_own_steps(student, rng):
         run["gradients"][step][i] = None
     groups = [{"members": [0, 1]}, {"members": [2], "joins": 2}]
     inputs = {**run, "options": OPTIONS, "groups": groups}
-    got = steps_of(student, inputs)
+    got = hidden.steps_of(student, "AdamW", inputs)
     check_moved(got[0][:1], run["parameters"][:1])
     hint = "skip a parameter whose gradient is None first of all; t belongs in self.state[p]"
-    check_steps(got, own_steps(student, inputs), atol=tolerance(6), hint=hint)
+    expected = hidden.own_steps(student, "AdamW", inputs)
+    hidden.check_steps(got, expected, kind="AdamW", atol=tolerance(6), hint=hint)
 
 
 def check_groups(student, rng, groups):
     """Check that each parameter moves as in an optimizer with the options of its group."""
     inputs = {**random_run(rng, 4), "groups": groups}
     inputs["options"] = {**OPTIONS, "weight_decay": 0.5}
-    got = steps_of(student, inputs)
+    got = hidden.steps_of(student, "AdamW", inputs)
     check_moved(got[0][:1], inputs["parameters"][:1])
     hint = "a step depends on the options of its own group, and on no other group"
-    check_steps(got, own_steps(student, inputs), atol=tolerance(4), hint=hint)
+    expected = hidden.own_steps(student, "AdamW", inputs)
+    hidden.check_steps(got, expected, kind="AdamW", atol=tolerance(4), hint=hint)
 
 
 # Stays: a run that decays its norms and biases shows no sign of it.
@@ -195,38 +169,23 @@ def test_a_group_may_have_betas_and_eps(student, rng):
 @pytest.mark.harm("trains worse")
 def test_reads_lr_in_every_step(student, rng):
     """Each step reads lr from its group, where a schedule writes it; a warm-up begins at 0."""
-    run, options = random_run(rng, 4), {**OPTIONS, "weight_decay": NO_DECAY}
-    constant = steps_of(student, run, options=options)
-    check_moved(constant[0], run["parameters"])
-    rates = [0.0, 0.1, 0.05, 0.02]
-    got = steps_of(student, run, options=options, rates=rates)
     # Without a decay lr only scales each step.
-    expected, now = [], run["parameters"]
-    for lr, before, after in zip(rates, [now, *constant[:-1]], constant, strict=True):
-        now = [p + lr / 0.1 * (a - b) for p, b, a in zip(now, before, after, strict=True)]
-        expected.append(now)
+    run = {**random_run(rng, 4), "options": {**OPTIONS, "weight_decay": NO_DECAY}}
     hint = "read lr from the group in every step, also if it is 0"
-    check_steps(got, expected, atol=4 * tolerance(4), hint=hint)
+    near = {"atol": 4 * tolerance(4), "moved": check_moved}
+    hidden.check_rates(student, "AdamW", run, [0.0, 0.1, 0.05, 0.02], hint=hint, **near)
 
 
 @pytest.mark.harm("crash")
 def test_works_in_place(student, rng):
     """A step changes each parameter where it is, in any memory layout, and changes no gradient."""
     run = {**random_run(rng, 1), "options": OPTIONS}
-    run["gradients"] *= 2  # equal, so that no two steps cancel
-    expected = own_steps(student, run)[-1]
-    check_moved(expected, run["parameters"])
-    got = student.run(probes.leavings, optimizer="AdamW", **run)
-    for name, values in [
-        ("a parameter", got["parameters"]),
-        ("a view of a parameter, made before the step", got["views"]),
-    ]:
-        hint = "p.mul_ or p.add_ keeps the storage; a new tensor for p or p.data does not"
-        for p, want in zip(values, expected, strict=True):
-            expect.tensor(p, want, of="AdamW", atol=2 * tolerance(2), name=name, hint=hint)
-    for gradient, g in zip(got["gradients"], run["gradients"][-1], strict=True):
-        hint = "use g * g and not g.mul_(g); the caller clears gradients"
-        expect.tensor(gradient, g, of="AdamW", name="a gradient after a step", hint=hint)
+    hints = (
+        "p.mul_ or p.add_ keeps the storage; a new tensor for p or p.data does not",
+        "use g * g and not g.mul_(g); the caller clears gradients",
+    )
+    near = {"atol": 2 * tolerance(2), "moved": check_moved}
+    hidden.check_in_place(student, "AdamW", run, hints=hints, **near)
 
 
 @pytest.mark.harm("crash")
@@ -235,23 +194,10 @@ def test_calls_the_closure(student, rng):
 
     The step uses the closure's gradients.
     """
-    start, of = random_run(rng, 1)["parameters"], "AdamW.step"
-    inputs = {"parameters": start, "options": OPTIONS}
-    got = student.run(probes.with_closure, optimizer="AdamW", **inputs)
-    name = "the number of calls of the closure"
-    expect.value(len(got["seen"]), 1, of=of, name=name, hint="call it once per step")
-    hint = "with torch.enable_grad(): loss = closure()"
-    enabled = got["grad_enabled"][0]
-    expect.that(enabled, "the closure runs without gradients", of=of, hint=hint)
-    for p, before in zip(got["seen"][0], start, strict=True):
-        hint = "call the closure first: it computes the gradients of this step"
-        expect.tensor(p, before, of=of, name="a parameter that the closure saw", hint=hint)
-    hint = "return what the closure returned"
-    expect.tensor(got["returned"], got["loss"], of=of, name="the loss from step", hint=hint)
-    check_moved(got["parameters"], start, of=of)
-    inputs["gradients"] = [[2 * p for p in start]]
+    start = random_run(rng, 1)["parameters"]
     hint = "then comes one step of each parameter, with the gradients that the closure leaves"
-    check_steps([got["parameters"]], own_steps(student, inputs), atol=tolerance(1), hint=hint)
+    near = {"atol": tolerance(1), "moved": check_moved}
+    hidden.check_closure(student, "AdamW", start, OPTIONS, hint=hint, **near)
 
 
 @pytest.mark.harm("rare")

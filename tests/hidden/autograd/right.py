@@ -6,11 +6,8 @@ from einops import einsum, rearrange
 
 
 def linear_backward(x, weight, grad_output, *, need_input_grad=True):
-    grad_weight = einsum(
-        rearrange(grad_output, "... o -> (...) o"),
-        rearrange(x, "... i -> (...) i"),
-        "n o, n i -> o i",
-    )
+    rows = rearrange(grad_output, "... o -> (...) o"), rearrange(x, "... i -> (...) i")
+    grad_weight = einsum(*rows, "n o, n i -> o i")
     if not need_input_grad:
         return None, grad_weight
     return einsum(grad_output, weight, "... o, o i -> ... i"), grad_weight
@@ -67,11 +64,9 @@ def numerical_gradient(f, inputs, eps=1e-6):
 
     gradients = []
     for k, x in enumerate(points):
-        units = (
-            torch.eye(x.numel(), dtype=x.dtype).reshape(x.numel(), *x.shape) if x.numel() else []
-        )
+        units = torch.eye(x.numel(), dtype=x.dtype).reshape(x.numel(), *x.shape)
         slopes = [along(k, unit).to(x.dtype) for unit in units]
-        gradients.append(torch.stack(slopes).reshape(x.shape) if slopes else torch.zeros_like(x))
+        gradients.append(torch.stack(slopes).reshape(x.shape))
     return tuple(gradients)
 
 
@@ -100,9 +95,8 @@ def accumulate_gradients(model, loss_fn, x, y, micro_batch_size):
         share = len(rows) / len(x)
         loss = loss_fn(model(x[rows]), y[rows])
         mean += share * float(loss.detach())
-        for p, gradient in zip(
-            parameters, torch.autograd.grad(loss, parameters, allow_unused=True)
-        ):
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+        for p, gradient in zip(parameters, gradients):
             if gradient is not None:
                 p.grad = share * gradient if p.grad is None else p.grad + share * gradient
     return mean
@@ -198,23 +192,7 @@ def intermediate_gradients(module, x, names):
     return answer
 
 
-def accumulate_gradients(model, loss_fn, x, y, micro_batch_size):
-    n = x.shape[0]
-    losses, start = [], 0
-    while start < n:
-        stop = min(start + micro_batch_size, n)
-        weighted = loss_fn(model(x[start:stop]), y[start:stop]) * (stop - start) / n
-        weighted.backward()
-        losses.append(weighted.detach())
-        start = stop
-    return float(sum(losses))
-
-
-# [sums_left_to_autograd] MatMul leaves broadcast sums to autograd; copies of the inputs are changed
-# and restored.
-import itertools
-
-
+# [sums_left_to_autograd] MatMul leaves broadcast sums to autograd.
 class MatMul(torch.autograd.Function):
     @staticmethod
     def forward(ctx, a, b):
@@ -227,21 +205,3 @@ class MatMul(torch.autograd.Function):
         grad_a = (grad_output @ b.mT) if ctx.needs_input_grad[0] else None
         grad_b = (a.mT @ grad_output) if ctx.needs_input_grad[1] else None
         return grad_a, grad_b
-
-
-def numerical_gradient(f, inputs, eps=1e-6):
-    gradients = []
-    with torch.no_grad():
-        points = [torch.tensor(x.tolist(), dtype=x.dtype).reshape(x.shape) for x in inputs]
-        for x in points:
-            gradient = torch.zeros_like(x)
-            for index in itertools.product(*map(range, x.shape)):
-                value = x[index].item()
-                x[index] = value + eps
-                above = f(*points).item()
-                x[index] = value - eps
-                below = f(*points).item()
-                x[index] = value
-                gradient[index] = (above - below) / (2 * eps)
-            gradients.append(gradient)
-    return tuple(gradients)

@@ -42,13 +42,11 @@ def sliced(x):
 
 
 def gradients_of(f, inputs, upstream):
-    """The gradients that autograd computes."""
     leaves = [x.clone().requires_grad_() for x in inputs]
     return torch.autograd.grad((f(*leaves) * upstream).sum(), leaves)
 
 
 def pair(got, *, of):
-    """Check that `got` is a pair of gradients, and return it."""
     expect.kind(got, (tuple, list), of=of, name="the gradients")
     expect.that(len(got) == 2, f"expected two gradients, got {len(got)}", of=of)
     return got
@@ -118,15 +116,13 @@ def check_mlp_backward(student, calls, **options):
     results = student.run(probes.by_hand, function=of, calls=calls, **options)
     for (x, w1, w2, upstream), got in zip(calls, results, strict=True):
         grad_w1, grad_w2 = pair(got, of=of)
-        want_w1, want_w2 = gradients_of(
-            lambda w1, w2, x=x: F.linear(F.linear(x, w1).relu(), w2), (w1, w2), upstream
-        )
+        wants = gradients_of(lambda a, b, x=x: (x @ a.T).relu() @ b.T, (w1, w2), upstream)
         hint = (
             "the input of w2 is the hidden units after relu; on the way to w1, relu passes a "
             "gradient only where its input was above 0"
         )
-        expect.tensor(grad_w2, want_w2, of=of, name="the gradient of w2", hint=hint)
-        expect.tensor(grad_w1, want_w1, of=of, name="the gradient of w1", hint=hint)
+        expect.tensor(grad_w2, wants[1], of=of, name="the gradient of w2", hint=hint)
+        expect.tensor(grad_w1, wants[0], of=of, name="the gradient of w1", hint=hint)
 
 
 def mlp_inputs(rng):
@@ -174,7 +170,6 @@ def check_matmul(student, calls, rng, *, hint):
 
 
 def operands(rng, leading_a=(), leading_b=()):
-    """Two operands of a product."""
     return exact(rng, *leading_a, 4, 3), exact(rng, *leading_b, 3, 5)
 
 
@@ -187,17 +182,8 @@ def test_matmul_of_matrices_and_batches(student, rng):
     """
     hint = "G bᵀ and aᵀ G: which shape does each factor have?"
     check_matmul(student, [operands(rng)], rng, hint=hint)
-    calls = [
-        operands(rng, leading_a, leading_b)
-        for leading_a, leading_b in [
-            ((2, 6), (2, 6)),
-            ((2,), ()),
-            ((), (2, 6)),
-            ((2, 6), (6,)),
-            ((2, 1), (6,)),
-            ((1, 6), (2, 1)),
-        ]
-    ]
+    leading = [((2, 6), (2, 6)), ((2,), ()), ((), (2, 6)), ((2, 6), (6,)), ((2, 1), (6,))]
+    calls = [operands(rng, *both) for both in [*leading, ((1, 6), (2, 1))]]
     hint = "ᵀ swaps the last two dimensions; sum over broadcast ones: missing, or of size 1"
     check_matmul(student, calls, rng, hint=hint)
 
@@ -282,7 +268,6 @@ def central_differences(inputs, cubic, linear, eps=1e-6):
 
 
 def check_differences(student, calls, *, hint):
-    """Check the numerical gradients of these calls, and return the answers of the probe."""
     of, each = "numerical_gradient", probes.numerical_gradient_each
     results = student.run(each, calls=calls)
     for call, got in zip(calls, results, strict=True):
@@ -304,7 +289,6 @@ def uniform(rng, *shape):
 
 
 def a_function_of(rng, inputs):
-    """The inputs, and coefficients for a function of them."""
     coefficients = {key: [uniform(rng, *x.shape) for x in inputs] for key in ("cubic", "linear")}
     return {"inputs": inputs, **coefficients}
 
@@ -333,10 +317,8 @@ def test_numerical_gradient_takes_central_differences(student, rng):
 def test_numerical_gradient_of_views_and_parameters(student, rng):
     """Inputs may be transposed or sliced, or require a gradient."""
     views = [uniform(rng, 4, 3).T, uniform(rng, 6)[::2], uniform(rng, 2, 3, 2).permute(2, 0, 1)]
-    calls = [
-        {**a_function_of(rng, views), "eps": 1e-3, "requires_grad": leaves}
-        for leaves in (False, True)
-    ]
+    leaves = ({"requires_grad": False}, {"requires_grad": True})
+    calls = [{**a_function_of(rng, views), "eps": 1e-3, **options} for options in leaves]
     hint = "reshape and flatten copy a non-contiguous tensor; does f then see your change?"
     check_differences(student, calls, hint=hint)
 
@@ -344,22 +326,16 @@ def test_numerical_gradient_of_views_and_parameters(student, rng):
 @pytest.mark.harm("not refused")
 def test_numerical_gradient_leaves_its_inputs_bit_equal(student, rng):
     """The call does not change a single bit of the inputs, nor torch's grad mode or generators."""
-    inputs, of = (
-        [uniform(rng, 4, 3), torch.tensor([1e-6 / 3, 300, 1 / 3], dtype=torch.float64)],
-        "numerical_gradient",
-    )
+    small_and_large = torch.tensor([1e-6 / 3, 300, 1 / 3], dtype=torch.float64)
+    inputs, of = [uniform(rng, 4, 3), small_and_large], "numerical_gradient"
     before = [x.clone() for x in inputs]
     call = {**a_function_of(rng, inputs), "eps": 1e-3}
     calls = [call, {**call, "requires_grad": True}]
-    results = check_differences(student, calls, hint="is an input the same afterwards?")
-    for got in results:
+    for got in check_differences(student, calls, hint="is an input the same afterwards?"):
         expect.parts(got["inputs"], len(before), of=of, name="inputs")
         for x, old in zip(got["inputs"], before, strict=True):
-            reason, hint = (
-                "an input has changed, if only by a bit",
-                "x + eps - 2·eps + eps is not x",
-            )
-            expect.that(torch.equal(x, old), reason, of=of, hint=hint)
+            same, hint = torch.equal(x, old), "x + eps - 2·eps + eps is not x"
+            expect.that(same, "an input has changed, if only by a bit", of=of, hint=hint)
         reason = "torch.is_grad_enabled() has changed"
         expect.that(got["grad_mode_is_the_same"], reason, of=of, hint="use torch.no_grad in a with")
         expect.generators_left(got["generators_changed"], of=of)
@@ -389,7 +365,6 @@ def expected_intermediate(net, x):
 
 
 def check_intermediate(student, calls, *, hint):
-    """Check the gradients of these calls, and return the answers of the probe."""
     of = "intermediate_gradients"
     results = student.run(probes.intermediate_gradients_each, calls=calls)
     for call, got in zip(calls, results, strict=True):
@@ -422,9 +397,7 @@ def test_intermediate_gradients_of_named_submodules(student, rng):
 def test_intermediate_gradients_of_frozen_modules(student, rng):
     """intermediate_gradients works if no parameter, or only the last one, needs a gradient."""
     calls = [random_net(rng, frozen=frozen) for frozen in ("all", "blocks")]
-    hint = "does anything require a gradient?"
-    results = check_intermediate(student, calls, hint=hint)
-    for got in results:
+    for got in check_intermediate(student, calls, hint="does anything require a gradient?"):
         same = got["before"]["requires_grad"] == got["after"]["requires_grad"]
         expect.that(same, "requires_grad has changed", of="intermediate_gradients")
 
@@ -442,8 +415,7 @@ def check_gradients_as_they_were(got, *, when=" after the call"):
             expect.tensor(new, old, of=of, name=f"a .grad{when}", hint=hint)
     expect.tensor(after["input"], before["input"], of=of, name=f"x{when}")
     same = before["input_requires_grad"] == after["input_requires_grad"]
-    reason = f"x.requires_grad has changed{when}"
-    expect.that(same, reason, of=of, hint="x belongs to the caller")
+    expect.that(same, f"x.requires_grad has changed{when}", of=of, hint="x belongs to the caller")
 
 
 @pytest.mark.harm("wrong number")
@@ -463,8 +435,7 @@ def check_as_it_was(got, *, when=""):
     expect.that(same, f"the module's hooks have changed{when}", of=of, hint=hint)
     same = before["training"] == after["training"]
     expect.that(same, f"a mode (train or eval) has changed{when}", of=of)
-    reason = f"torch.is_grad_enabled() has changed{when}"
-    expect.that(got["grad_mode_is_the_same"], reason, of=of)
+    expect.that(got["grad_mode_is_the_same"], f"torch.is_grad_enabled() has changed{when}", of=of)
     expect.generators_left(got["generators_changed"], of=of)
 
 
@@ -509,7 +480,6 @@ def test_intermediate_gradients_before_a_layer_that_works_in_place(student, rng)
 
 
 def chunk_inputs(rng, n):
-    """A small model and n rows for it."""
     weights = [uniform(rng, 5, 3).float(), uniform(rng, 4, 5).float()]
     return {"weights": weights, "x": uniform(rng, n, 3).float(), "y": uniform(rng, n, 4).float()}
 
@@ -519,6 +489,10 @@ def token_inputs(rng, n):
     x = torch.randint(0, 6, (n, 3), generator=rng)
     y = torch.randint(0, 4, (n, 3), generator=rng)
     return {**chunk_inputs(rng, n), "x": x, "y": y, "embed": uniform(rng, 6, 3).float()}
+
+
+def in_chunks(inputs, *sizes):
+    return [{**inputs, "micro_batch_size": size} for size in sizes]
 
 
 def check_chunks(student, calls, *, hint):
@@ -556,14 +530,10 @@ def expected_gradients(call):
 @pytest.mark.harm("trains worse")
 def test_accumulate_gradients_in_chunks(student, rng):
     """Chunks of any size leave the gradients of the whole batch in .grad, also a short last one."""
-    inputs = chunk_inputs(rng, 6)
-    calls = [{**inputs, "micro_batch_size": size} for size in (6, 3, 2, 1)]
+    calls = in_chunks(chunk_inputs(rng, 6), 6, 3, 2, 1)
     check_chunks(student, calls, hint="backward adds to .grad; the loss is a mean over all rows")
-    calls = [
-        {**inputs, "micro_batch_size": size}
-        for inputs in (chunk_inputs(rng, 7), token_inputs(rng, 7))
-        for size in (2, 3, 5)
-    ]
+    both = chunk_inputs(rng, 7), token_inputs(rng, 7)
+    calls = [call for inputs in both for call in in_chunks(inputs, 2, 3, 5)]
     check_chunks(student, calls, hint="weight a chunk by its number of rows")
 
 
@@ -571,11 +541,9 @@ def test_accumulate_gradients_in_chunks(student, rng):
 @pytest.mark.harm("trains worse")
 def test_accumulate_gradients_adds_to_what_is_there(student, rng):
     """Gradients are added to an existing .grad, as backward does."""
-    inputs = chunk_inputs(rng, 6)
-    already = [uniform(rng, *weight.shape).float() for weight in inputs["weights"]]
-    calls = [
-        {**inputs, "micro_batch_size": 2, "already": given} for given in (already, already[:1])
-    ]
+    (call,) = in_chunks(chunk_inputs(rng, 6), 2)
+    already = [uniform(rng, *weight.shape).float() for weight in call["weights"]]
+    calls = [{**call, "already": given} for given in (already, already[:1])]
     hint = "add to .grad; do not clear or rescale what it contains; it may be None"
     check_chunks(student, calls, hint=hint)
 
@@ -584,10 +552,7 @@ def test_accumulate_gradients_adds_to_what_is_there(student, rng):
 def test_accumulate_gradients_returns_the_mean_loss(student, rng):
     """The result is loss_fn(model(x), y) of the whole batch, as a Python float."""
     of = "accumulate_gradients"
-    calls = [
-        {**inputs, "micro_batch_size": size}
-        for inputs, size in [(chunk_inputs(rng, 6), 2), (chunk_inputs(rng, 7), 3)]
-    ]
+    calls = [*in_chunks(chunk_inputs(rng, 6), 2), *in_chunks(chunk_inputs(rng, 7), 3)]
     results = student.run(probes.accumulate_gradients_each, calls=calls)
     for call, got in zip(calls, results, strict=True):
         hint = "a tensor would keep a graph alive: .item()"
@@ -622,14 +587,9 @@ def test_accumulate_gradients_holds_one_chunk_at_a_time(student, rng):
 @pytest.mark.harm("wrong number")
 def test_accumulate_gradients_of_frozen_and_unused_parameters(student, rng):
     """A frozen or unused parameter keeps its .grad, which may be None or a tensor."""
-    inputs = {**chunk_inputs(rng, 6), "micro_batch_size": 4}
-    old = [uniform(rng, 5, 3).float()]
-    calls = [
-        {**inputs, "frozen": True},
-        {**inputs, "unused": True},
-        {**inputs, "frozen": True, "already": old},
-        {**inputs, "unused": True, "already": old},
-    ]
+    (inputs,) = in_chunks(chunk_inputs(rng, 6), 4)
+    old, kinds = [uniform(rng, 5, 3).float()], ("frozen", "unused")
+    calls = [{**inputs, **more, key: True} for more in ({}, {"already": old}) for key in kinds]
     check_chunks(student, calls, hint="which parameters get a gradient?")
 
 
@@ -643,19 +603,17 @@ def test_leaves_its_inputs_as_they_were(student, rng):
     of_linear = [linear_inputs(rng), linear_inputs(rng, 4)]
     check_linear_backward(student, of_linear, hint="what is left of the inputs?")
     check_mlp_backward(student, [mlp_inputs(rng)])
-    for of, args in [
-        *(("linear_backward", args) for args in of_linear),
-        ("mlp_backward", mlp_inputs(rng)),
-    ]:
+    by_hand = [("linear_backward", args) for args in of_linear]
+    for of, args in [*by_hand, ("mlp_backward", mlp_inputs(rng))]:
         given = tuple(x.clone() for x in args)
         got = student.run(call_and_keep_inputs, module="autograd", function=of, args=given)
         for x, before in zip(got["inputs"], args, strict=True):
             expect.tensor(x, before, of=of, name="an input after the call", hint=hint)
         expect.generators_left(got["generators_changed"], of=of)
-    call = {**chunk_inputs(rng, 6), "micro_batch_size": 2}
+    (call,) = in_chunks(chunk_inputs(rng, 6), 2)
     (got,) = check_chunks(student, [call], hint="chunks")
+    of = "accumulate_gradients"
     for name in ("x", "y"):
-        which = f"{name} after the call"
-        expect.tensor(got[name], call[name], of="accumulate_gradients", name=which, hint=hint)
-    expect.that(got["trains"], "the model is in eval mode now", of="accumulate_gradients")
-    expect.generators_left(got["generators_changed"], of="accumulate_gradients")
+        expect.tensor(got[name], call[name], of=of, name=f"{name} after the call", hint=hint)
+    expect.that(got["trains"], "the model is in eval mode now", of=of)
+    expect.generators_left(got["generators_changed"], of=of)

@@ -22,7 +22,6 @@ SAVE, LOAD = "save_checkpoint", "load_checkpoint"
 
 
 def check_tensors(got, expected, *, of, hint=None):
-    """Check for the same names with the same tensors, bit by bit."""
     reason = "other names come back than were saved"
     expect.that(got.keys() == expected.keys(), reason, of=of, hint=hint)
     for name, want in expected.items():
@@ -66,21 +65,14 @@ def test_the_optimizer_comes_back(student, rng):
     """
     parameters = [torch.randn(shape, generator=rng) for shape in [(3, 4), (5,), (2,)]]
     parameters[2] = parameters[2].double() / 3  # float32 does not have these numbers
-    rows = [
-        [torch.randn(p.shape, generator=rng, dtype=torch.float64).to(p) for p in parameters]
-        for _ in range(3)
-    ]
+    wide = {"generator": rng, "dtype": torch.float64}
+    rows = [[torch.randn(p.shape, **wide).to(p) for p in parameters] for _ in range(3)]
     some = [[row[0], None, row[2]] for row in rows]  # the second parameter has no state
-    runs = [
-        ("AdamW", rows, []),
-        ("AdamW", some, rows[:1]),
-        ("AdamW", [], rows[:2]),
-        ("SGD", rows, some),
-    ]
-    expected = probes.optimizer_states(parameters, runs)
+    runs = [("AdamW", rows, []), ("AdamW", some, rows[:1]), ("AdamW", [], rows[:2])]
+    runs += [("SGD", rows, some)]
     got = student.run(probes.optimizers_after_load, parameters=parameters, runs=runs)
     hint = "optimizer.state_dict() contains each parameter's state and each group's options"
-    for after, want in zip(got, expected, strict=True):
+    for after, want in zip(got, probes.optimizer_states(parameters, runs), strict=True):
         check_tensors(after["state"], want["state"], of=LOAD, hint=hint)
         name = "the groups' options"
         expect.value(after["groups"], want["groups"], of=LOAD, name=name, hint=hint)
@@ -99,12 +91,8 @@ def check_draws(student, rng, expected, hint):
 
 def of_torch(seed):
     g = torch.Generator().manual_seed(seed)
-    return {
-        "torch": lambda: [
-            *torch.rand(3, generator=g).tolist(),
-            *torch.randn(2, generator=g).tolist(),
-        ]
-    }
+    draws = (torch.rand, 3), (torch.randn, 2)
+    return {"torch": lambda: [x for draw, n in draws for x in draw(n, generator=g).tolist()]}
 
 
 def of_numpy_and_python(seed):
@@ -213,14 +201,13 @@ def test_saving_changes_nothing(student, rng):
         reason = f"{what.replace('_', ' ')} change when checkpoints are saved"
         expect.that(got[what] == expected[what], reason, of=SAVE, hint=hint)
     check_tensors(got["weights"], expected["weights"], of=SAVE, hint=hint)
-    name = "layers.0.weight"
+    name = "first.weight"
     expect.tensor(saved, expected["weights"][name], of=LOAD, name=name)
     weight = torch.randn(5, 3, generator=rng)
     left = student.run(probes.leavings, weight=weight, load=False)
     check_leavings(left, weight, of=SAVE)
-    reason = "saving draws a random number"
     hint = "tempfile has its own random generator"
-    expect.that(left["generators_are_the_same"], reason, of=SAVE, hint=hint)
+    expect.that(left["generators_are_the_same"], "saving draws a random number", of=SAVE, hint=hint)
 
 
 @pytest.mark.stage(1)
@@ -238,15 +225,9 @@ def test_loading_writes_into_the_parameters_that_are_there(student, rng):
 @pytest.mark.harm("crash")
 def test_file_like_objects(student, rng):
     """A BytesIO or an open file is written and read from its current position, and left open."""
-    runs = [
-        (torch.randn(rows, 4, generator=rng), before, kind)
-        for before, kind, rows in [
-            (b"", "BytesIO", 3),
-            (b"a header", "BytesIO", 9000),
-            (b"2.", "file", 9000),
-            (b"seven..", "file", 3),
-        ]
-    ]
+    kinds = [(3, b"", "BytesIO"), (9000, b"a header", "BytesIO"), (9000, b"2.", "file")]
+    kinds += [(3, b"seven..", "file")]
+    runs = [(torch.randn(rows, 4, generator=rng), *kind) for rows, *kind in kinds]
     for (weight, before, _), got in zip(runs, student.run(probes.streams, runs=runs), strict=True):
         hint = "whoever opened the object closes it"
         expect.that(not got["is_closed"], "a file-like object is closed", of=SAVE, hint=hint)
@@ -282,8 +263,7 @@ def check_crash(student, how, when, endings, rng):
     """Check that a failed second save leaves the first checkpoint intact and a third works."""
     # What a kill leaves of this is longer than the third checkpoint by more than 64 KiB, in which
     # torch would still find the end of a shorter file.
-    size = integer(rng, 170, 190)
-    failed, then = student.run(probes.crash, how=how, size=size)
+    failed, then = student.run(probes.crash, how=how, size=integer(rng, 170, 190))
     reason = f"save_checkpoint {failed['ending']} when {when}, expected that it is {endings[0]}"
     if how == "interrupted sync" and failed["ending"] == "returned":
         return [NAME]  # another test checks whether the file is synced before the rename
@@ -293,8 +273,7 @@ def check_crash(student, how, when, endings, rng):
     reason = f"the old checkpoint has changed when {when}"
     expect.that(failed["checkpoint"] == 1, reason, of=SAVE, hint=hint)
     hint = "do leftovers of the last save block the next one?"
-    reason = f"the next save {then['ending']}"
-    expect.that(then["ending"] == "returned", reason, of=SAVE, hint=hint)
+    expect.that(then["ending"] == "returned", f"the next save {then['ending']}", of=SAVE, hint=hint)
     reason = "the next save does not replace the checkpoint"
     expect.that(then["checkpoint"] == 3, reason, of=SAVE, hint=hint)
     return failed["files"]
@@ -333,7 +312,6 @@ def test_an_interrupt_leaves_the_old_checkpoint(student, rng):
 
 
 def check_second(got):
-    """Check that the second of two watched saves succeeded."""
     reason = f"the second of two saves {got['ending']}, expected that it returned"
     expect.that(got["ending"] == "returned", reason, of=SAVE)
     reason = "after two saves, the second one is not the checkpoint that is loaded"

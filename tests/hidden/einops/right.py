@@ -24,9 +24,8 @@ def attention_scores(q, k):
 def per_head_linear(x, w):
     if x.shape[-1] != w.shape[0] * w.shape[1]:
         raise ValueError("x has the wrong number of features for w")
-    return torch.cat(
-        [part @ matrix for part, matrix in zip(x.split(w.shape[1], dim=-1), w)], dim=-1
-    )
+    parts = x.split(w.shape[1], dim=-1)
+    return torch.cat([part @ matrix for part, matrix in zip(parts, w)], dim=-1)
 
 
 def masked_mean(x, mask):
@@ -53,7 +52,7 @@ def patchify(images, patch):
     return torch.stack(patches, dim=1)
 
 
-# [one_at_a_time] Handles one entry of the batch; torch.vmap maps it over all leading dimensions.
+# [one_at_a_time] Computes one entry of the batch; torch.vmap maps it over all leading dimensions.
 def over_leading(function, dims):
     """Map `function`, which takes tensors with `dims` dimensions, over all leading dimensions."""
 
@@ -67,30 +66,18 @@ def over_leading(function, dims):
     return mapped
 
 
-def split_heads(x, heads):
-    if (width := x.size(-1)) % heads:
-        raise ValueError(f"{width} is no multiple of heads={heads}")
-    return over_leading(lambda one: one.t().reshape(heads, width // heads, -1).mT, 2)(x)
-
-
-def merge_heads(x):
-    return over_leading(lambda one: torch.hstack(list(one)), 3)(x)
-
-
 def attention_scores(q, k):
     if q.shape[:-2] + q.shape[-1:] != k.shape[:-2] + k.shape[-1:]:
         raise ValueError("q and k differ in more than their number")
-    return over_leading(lambda queries, keys: queries.mm(keys.t()).div(math.sqrt(keys.size(1))), 2)(
-        q, k
-    )
+    root = math.sqrt(k.size(-1))
+    return over_leading(lambda queries, keys: queries.mm(keys.t()).div(root), 2)(q, k)
 
 
 def per_head_linear(x, w):
     if x.size(-1) != w.size(0) * w.size(1):
         raise ValueError("w does not fit x")
-    return over_leading(
-        lambda one: torch.bmm(one.reshape(w.size(0), 1, w.size(1)), w).flatten(), 1
-    )(x)
+    parts = w.size(0), 1, w.size(1)
+    return over_leading(lambda one: torch.bmm(one.reshape(parts), w).flatten(), 1)(x)
 
 
 def masked_mean(x, mask):
@@ -105,17 +92,6 @@ def masked_mean(x, mask):
         return kept.sum(0) / torch.maximum(keep.sum(), torch.ones_like(keep.sum()))
 
     return over_leading(one, 2)(x, mask)
-
-
-def patchify(images, patch):
-    if any(side % patch for side in images.shape[-2:]):
-        raise ValueError(f"patch {patch}")
-
-    def one(image):
-        rows = image.permute(1, 2, 0).split(patch)
-        return torch.stack([piece.reshape(-1) for row in rows for piece in row.split(patch, dim=1)])
-
-    return torch.vmap(one)(images)
 
 
 # [view_and_transpose] Plain torch, as in many attention layers: unflatten, transpose, reshape and
@@ -140,9 +116,7 @@ def per_head_linear(x, w):
 
 def masked_mean(x, mask):
     if x.shape[:-1] != mask.shape:
-        raise ValueError(
-            f"mask of shape {list(mask.shape)} does not fit x of shape {list(x.shape)}"
-        )
+        raise ValueError(f"mask {list(mask.shape)} does not fit x {list(x.shape)}")
     count = mask.sum(-1, keepdim=True)
     return (x.masked_fill(~mask[..., None], 0.0).sum(-2) / count).masked_fill(count == 0, 0.0)
 

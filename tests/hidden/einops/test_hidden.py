@@ -12,6 +12,7 @@ call may raise ValueError, and also the RuntimeError (einops' own errors are Run
 IndexError of the operation that failed.
 """
 
+import itertools
 import math
 
 import pytest
@@ -70,7 +71,6 @@ def floats(args):
 
 
 def answer(student, function, args):
-    """The student's answer, which has to be a tensor."""
     got = getattr(student.einops_reshaping, function)(*args)
     expect.kind(got, Tensor, of=function)
     return got
@@ -115,7 +115,6 @@ def judged(student, rng, functions=FUNCTIONS):
 
 
 def agree(got, expected):
-    """Whether an answer has the expected shape, dtype and values."""
     return (
         isinstance(got, Tensor)
         and (got.shape, got.dtype, got.device) == (expected.shape, expected.dtype, expected.device)
@@ -197,10 +196,8 @@ def test_patchify_orders_patches_and_pixels(student, rng):
         images = uniform(rng, batch, c, h * patch, w * patch)
         rows = [images[:, :, i * patch : (i + 1) * patch] for i in range(h)]
         patches = [row[..., j * patch : (j + 1) * patch] for row in rows for j in range(w)]
-        pixels = [
-            torch.cat([x[:, :, r, s] for r in range(patch) for s in range(patch)], dim=1)
-            for x in patches
-        ]
+        places = list(itertools.product(range(patch), repeat=2))
+        pixels = [torch.cat([x[:, :, r, s] for r, s in places], dim=1) for x in patches]
         got = student.einops_reshaping.patchify(images, patch)
         expect.tensor(got, torch.stack(pixels, dim=1), of="patchify", hint=hint)
 
@@ -211,7 +208,6 @@ def test_masked_mean_is_zero_where_nothing_is_kept(student, rng):
 
     This also holds in half precision.
     """
-    hint = "what is 0 divided by 0?"
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         x, mask = arguments("masked_mean", rng)
         x = x.to(dtype)
@@ -223,7 +219,7 @@ def test_masked_mean_is_zero_where_nothing_is_kept(student, rng):
             now[empty], want[empty] = False, 0.0
             got = student.einops_reshaping.masked_mean(x, now)
             atol = 2 * rounding("masked_mean", dtype)
-            expect.tensor(got, want, of="masked_mean", atol=atol, hint=hint)
+            expect.tensor(got, want, of="masked_mean", atol=atol, hint="what is 0 divided by 0?")
 
 
 @pytest.mark.harm("crash")
@@ -254,13 +250,9 @@ def test_functions_take_any_leading_dimensions(student, rng):
         shared = 1 if function == "per_head_linear" else 2  # w has no leading dimensions
         for leading in [(), (3,), (2, 3), (2, 1, 3)]:
             args = arguments(function, rng, leading)
-            flat = [
-                x.reshape(-1, *x.shape[len(leading) :])
-                if isinstance(x, Tensor) and i < shared
-                else x
-                for i, x in enumerate(args)
-            ]
-            batch = answer(student, function, flat)
+            tensors = [x for x in args if isinstance(x, Tensor)][:shared]
+            flat = [x.reshape(-1, *x.shape[len(leading) :]) for x in tensors]
+            batch = answer(student, function, [*flat, *args[len(flat) :]])
             fits = batch.dim() > 0 and batch.shape[0] == math.prod(leading)
             reason = "the result does not have one entry for each entry of a leading dimension"
             expect.that(fits, reason, of=function, hint=hint)
@@ -310,8 +302,7 @@ def test_results_keep_the_dtype(student, rng):
         finer = [x * factor if i in places else x for i, x in enumerate(plain)]
         want = answer(student, function, plain) * factor ** len(places)
         atol, hint = 4 * rounding(function, torch.float64), "is float64 computed in float32?"
-        got = answer(student, function, finer)
-        expect.tensor(got, want, of=function, atol=atol, hint=hint)
+        expect.tensor(answer(student, function, finer), want, of=function, atol=atol, hint=hint)
     mask = torch.arange(1000) < torch.tensor([[1], [999]])
     hint = "is the sum taken in the inputs' dtype, where it stops growing? Is the count changed?"
     for dtype in (torch.float64, torch.bfloat16) if "masked_mean" in functions else ():
@@ -375,10 +366,8 @@ def test_sizes_that_do_not_divide_are_refused(student, rng):
     with expect.right_call("8 features and 4 heads, or 4×6 pixels and patch 2"):
         answer(student, "split_heads", [x, 4])
         answer(student, "patchify", [images, 2])
-    when, hint = (
-        "heads does not divide the last dimension",
-        "what is left over after the last head?",
-    )
+    when = "heads does not divide the last dimension"
+    hint = "what is left over after the last head?"
     for heads in (3, 5):
         refuses(student, "split_heads", [x, heads], when=when, hint=hint)
     when, hint = "patch does not divide height and width", "what is left over at the border?"
@@ -400,6 +389,5 @@ def test_shapes_that_do_not_fit_are_refused(student, rng):
     when = "the last dimension of x is not heads · d_in"
     hint = "reshape accepts any matching number of elements"
     for width in (HEADS * D + 1, HEADS * D * 2, D, HEADS):
-        other = uniform(rng, 4, SEQ, width)
-        refuses(student, "per_head_linear", [other, w], when=when, hint=hint)
+        refuses(student, "per_head_linear", [uniform(rng, 4, SEQ, width), w], when=when, hint=hint)
     refuses(student, "per_head_linear", [x, w[:, :1]], when=when, hint=hint)

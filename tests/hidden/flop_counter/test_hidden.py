@@ -14,17 +14,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kit import expect
-from tests.hidden import sizes
+from tests.hidden import ExpectOf, sizes
 from tests.probes import flop_counting as probes
 
-OF = "FlopCounter"
+expect = ExpectOf("FlopCounter")
+BY_OP = "FlopCounter.by_op"
 ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 
 
 def check_total(got, expected, hint=None):
     """Check a counter's total. A float with a whole value is fine: another test checks the type."""
-    expect.number(got, expected, of=OF, name="total", tolerance=1e-12 * expected, hint=hint)
+    expect.number(got, expected, name="total", tolerance=1e-12 * expected, hint=hint)
 
 
 def check_calls(student, calls, hint):
@@ -37,23 +37,20 @@ def check_calls(student, calls, hint):
 def by_op_of(read):
     """Check that a counter's by_op is a dict of numbers, and return those that are not 0."""
     by_op = read["by_op"]
-    expect.kind(by_op, dict, of=f"{OF}.by_op")
+    expect.kind(by_op, dict, of=BY_OP)
     for count in by_op.values():
-        expect.number(count, count, of=f"{OF}.by_op", tolerance=0.0)
+        expect.number(count, count, of=BY_OP, tolerance=0.0)
     return [count for count in by_op.values() if count]
 
 
 def check_sum(read):
-    """Check that the values of by_op add up to the total."""
     hint = "add every product to both, on top of what they already contain"
     total = read["total"]
-    expect.number(
-        sum(by_op_of(read)), total, of=f"{OF}.by_op", name="their sum", tolerance=1e-9, hint=hint
-    )
+    own = sum(by_op_of(read))
+    expect.number(own, total, of=BY_OP, name="their sum", tolerance=1e-9, hint=hint)
 
 
 def pair(rng, dtype=torch.float32):
-    """Two matrices that can be multiplied."""
     m, k, n = sizes(rng, 3)
     drawn = [torch.randn(shape, generator=rng, dtype=dtype) for shape in [(m, k), (k, n)]]
     return dict(zip("ab", drawn, strict=True))
@@ -66,8 +63,8 @@ def one_mm(student, operands):
     """
     (read,) = student.run(probes.counts, calls=[("torch.mm", tuple(operands.values()), {})])
     total = read["total"]
-    expect.number(total, total, of=OF, name="total", tolerance=0.0)
-    expect.that(total > 0, "a product counts as 0 FLOPs", of=OF, hint="2 · m · k · n")
+    expect.number(total, total, name="total", tolerance=0.0)
+    expect.that(total > 0, "a product counts as 0 FLOPs", hint="2 · m · k · n")
     return total
 
 
@@ -76,20 +73,18 @@ def one_mm(student, operands):
 
 def product(name, m, k, n, b):
     """The shapes of an operator's arguments, and its FLOPs."""
-    shapes = {
+    flops = {"mm": m * k * n, "addmm": m * k * n, "mv": m * k, "dot": k}
+    return {
         "mm": [(m, k), (k, n)],
         "addmm": [(n,), (m, k), (k, n)],
         "bmm": [(b, m, k), (b, k, n)],
         "baddbmm": [(1, m, n), (b, m, k), (b, k, n)],
         "mv": [(m, k), (k,)],
         "dot": [(k,), (k,)],
-    }
-    flops = {"mm": m * k * n, "addmm": m * k * n, "mv": m * k, "dot": k}
-    return shapes[name], 2 * flops.get(name, b * m * k * n)
+    }[name], 2 * flops.get(name, b * m * k * n)
 
 
 def check_products(student, rng, names, hint):
-    """Check that each of these operators takes the FLOPs of its formula."""
     calls = []
     for name in names:
         for number, size in enumerate([sizes(rng, 4), sizes(rng, 4), [5] * 4, [1, 3, 2, 4]]):
@@ -135,26 +130,19 @@ def test_counts_what_matmul_becomes_once(student, rng):
     The same holds for attention without a fused kernel.
     """
     m, k, n, b, c = sizes(rng, 5)
-    # Each entry: the function, its arguments before the tensors, the tensors' shapes, and the size
-    # that is summed over.
-    cases = [
-        (torch.matmul, [], [(b, m, k), (k, n)], k),
-        (torch.matmul, [], [(b, 1, m, k), (c, k, n)], k),
-        (torch.matmul, [], [(m, k), (b, k, n)], k),
-        (torch.matmul, [], [(k,), (k, n)], k),
-        (torch.matmul, [], [(m, k), (k,)], k),
-        (torch.matmul, [], [(k,), (k,)], k),
-        (torch.einsum, ["bmk,bkn->bmn"], [(b, m, k), (b, k, n)], k),
-        (torch.einsum, ["bcmk,bcnk->bcmn"], [(b, c, m, k), (b, c, n, k)], k),
-        (F.linear, [], [(k,), (n, k)], k),
-        (F.linear, [], [(b, m, k), (n, k)], k),
-        (F.linear, [], [(b, c, m, k), (n, k), (n,)], k),
-    ]
+    operands = [[(b, m, k), (k, n)], [(b, 1, m, k), (c, k, n)], [(m, k), (b, k, n)]]
+    operands += [[(k,), (k, n)], [(m, k), (k,)], [(k,), (k,)]]
+    layers = [[(k,), (n, k)], [(b, m, k), (n, k)], [(b, c, m, k), (n, k), (n,)]]
+    # Each entry: the function, its arguments before the tensors, and the tensors' shapes.
+    cases = [(torch.matmul, [], shapes) for shapes in operands]
+    cases += [(torch.einsum, ["bmk,bkn->bmn"], [(b, m, k), (b, k, n)])]
+    cases += [(torch.einsum, ["bcmk,bcnk->bcmn"], [(b, c, m, k), (b, c, n, k)])]
+    cases += [(F.linear, [], shapes) for shapes in layers]
     calls = []
-    for function, before, shapes, summed in cases:
+    for function, before, shapes in cases:
         args = [*before, *(torch.randn(shape, generator=rng) for shape in shapes)]
         path = "torch." + "nn.functional." * (function is F.linear) + function.__name__
-        calls += [(path, args, {}, 2 * summed * function(*args).numel())]
+        calls += [(path, args, {}, 2 * k * function(*args).numel())]
     for width, options in [(k, {"dropout_p": 0.25}), (k + 1, {})]:
         args = qkv(rng, batch=b, heads=c, queries=m, keys=n, d=k, v=width)
         calls += [(ATTENTION, args, options, 2 * b * c * m * n * (k + width))]
@@ -189,7 +177,6 @@ def test_counts_no_other_work(student, rng):
 
 
 def qkv(rng, *, batch, heads, queries, keys, d, kv_heads=None, v=None):
-    """Queries, keys and values for attention."""
     kv_heads = kv_heads or heads
     shapes = [(batch, heads, queries, d), (batch, kv_heads, keys, d)]
     shapes += [(batch, kv_heads, keys, v or d)]
@@ -205,8 +192,7 @@ def attention(rng):
         args = qkv(rng, batch=batch, heads=heads, queries=queries, keys=keys, d=d)
         yield args, options, batch * heads * queries * keys * d
         if "is_causal" in options:
-            square = [args[0]] * 3
-            yield square, options, batch * heads * queries * queries * d
+            yield [args[0]] * 3, options, batch * heads * queries * queries * d
 
 
 # Stays: this is the kernel that a student meets; a mistake in it shows in those of GPUs, too.
@@ -293,12 +279,12 @@ def test_totals_are_integers(student, rng):
     for divisor, read in reads:
         hint = "use integers throughout: / gives a float, // does not"
         for number in (read["total"], *by_op_of(read)):
-            expect.kind(number, int, of=OF, name="a count", hint=hint)
+            expect.kind(number, int, name="a count", hint=hint)
         # The products of the sizes are odd and larger than 2**53, so they do not divide a number
         # that was rounded to a float or that lost the bits above 64.
         hint = "a float is exact only up to 2**53, and a 64-bit integer of numpy or torch overflows"
         exact = read["total"] > 0 and read["total"] % divisor == 0
-        expect.that(exact, "a large total is not exact", of=OF, hint=hint)
+        expect.that(exact, "a large total is not exact", hint=hint)
 
 
 @pytest.mark.harm("wrong number")
@@ -317,9 +303,9 @@ def test_by_op_has_the_flops_of_each_operator(student, rng):
     read = student.run(probes.count_together, calls=[*calls, calls[names.index("mm")]])
     got, expected = sorted(by_op_of(read)), sorted(count for count in own if count)
     hint = "a key per operator, whose value grows with each call"
-    expect.value(len(got), len(expected), of=f"{OF}.by_op", name="the number of keys", hint=hint)
+    expect.value(len(got), len(expected), of=BY_OP, name="the number of keys", hint=hint)
     for count, alone in zip(got, expected, strict=True):
-        expect.number(count, alone, of=f"{OF}.by_op", tolerance=1e-9, hint=hint)
+        expect.number(count, alone, of=BY_OP, tolerance=1e-9, hint=hint)
     check_sum(read)
     check_total(read["total"], sum(own), "add every product to both")
 
@@ -331,7 +317,7 @@ def check_session(student, inputs, steps, expected, hint):
     """Check that each "read" returns the expected multiple of the count of one mm."""
     unit = one_mm(student, inputs)
     reads = student.run(probes.session, steps=steps, **inputs)
-    expect.parts(reads, len(expected), of=OF)
+    expect.parts(reads, len(expected))
     for read, times in zip(reads, expected, strict=True):
         check_total(read["total"], times * unit, hint)
         check_sum(read)
@@ -371,7 +357,7 @@ def test_an_exception_passes_through(student, rng):
     got = student.run(probes.after_exception, **inputs)
     hint = "use TorchDispatchMode's own __exit__"
     reason = "an exception inside the `with` does not reach the caller"
-    expect.that(got["escaped"], reason, of=OF, hint=hint)
+    expect.that(got["escaped"], reason, hint=hint)
     check_total(got["total"], unit, hint)
     check_total(got["total_later"], unit, hint)
 
@@ -388,11 +374,10 @@ def check_unchanged(student, rng, works, hint):
     for work in works:
         got = student.run(probes.with_and_without, work=work, inputs=inputs)
         changed, usual = got["with_counter"], got["without"]
-        expect.value(changed["facts"], usual["facts"], of=OF, hint=hint)
-        expect.parts(changed["tensors"], len(usual["tensors"]), of=OF)
+        expect.value(changed["facts"], usual["facts"], hint=hint)
+        expect.parts(changed["tensors"], len(usual["tensors"]))
         for tensor, expected in zip(changed["tensors"], usual["tensors"], strict=True):
-            name = "a result under the counter"
-            expect.tensor(tensor, expected, of=OF, name=name, hint=hint)
+            expect.tensor(tensor, expected, name="a result under the counter", hint=hint)
 
 
 @pytest.mark.harm("trains worse")

@@ -61,15 +61,9 @@ def test_matmul_of_matrices_and_batches(student, rng):
     m, k, n, b, c, d = sizes(rng, 6)
     pairs = [((m, k), (k, n)), ((1, k), (k, 1)), ((m, 1), (1, n)), ((k, k), (k, k))]
     check_matmul(student, pairs, "a multiply and an add for each product")
-    pairs = [
-        ((b, m, k), (b, k, n)),
-        ((b, c, m, k), (k, n)),
-        ((m, k), (b, c, k, n)),
-        ((b, 1, m, k), (c, k, n)),
-        ((c, m, k), (b, 1, k, n)),
-        ((b, 1, c, m, k), (d, c, k, n)),
-        ((m, m, k), (m, k, n)),
-    ]
+    pairs = [((b, m, k), (b, k, n)), ((b, c, m, k), (k, n)), ((m, k), (b, c, k, n))]
+    pairs += [((b, 1, m, k), (c, k, n)), ((c, m, k), (b, 1, k, n))]
+    pairs += [((b, 1, c, m, k), (d, c, k, n)), ((m, m, k), (m, k, n))]
     hint = "how many matrices does the result have? align the leading dimensions from the right"
     check_matmul(student, pairs, hint)
 
@@ -82,36 +76,29 @@ def test_matmul_refuses_shapes_that_do_not_fit(student, rng):
         got = student.flop_counting.matmul_flops((m, k), (k, n))
         expect.number(got, got, of="matmul_flops", tolerance=0)
         expect.that(got > 0, "a product takes no FLOPs", of="matmul_flops")
-    sums_differ = "the sizes that are summed over differ"
-    batches_differ = "the leading dimensions do not broadcast"
-    for a, b_shape, when in [
-        ((m, k), (m, k), sums_differ),
-        ((m,), (k,), sums_differ),
-        ((m,), (k, n), sums_differ),
-        ((m, k), (n,), sums_differ),
-        ((m, 1), (k, n), sums_differ),
-        ((m, k), (1, n), sums_differ),
-        ((b, m, k), (b, m, k), sums_differ),
-        ((b, m, k), (c, k, n), batches_differ),
-        ((b, c, m, k), (b, k, n), batches_differ),
+    sums = [((m, k), (m, k)), ((m,), (k,)), ((m,), (k, n)), ((m, k), (n,)), ((m, 1), (k, n))]
+    sums += [((m, k), (1, n)), ((b, m, k), (b, m, k))]
+    batches = [((b, m, k), (c, k, n)), ((b, c, m, k), (b, k, n))]
+    for pairs, when in [
+        (sums, "the sizes that are summed over differ"),
+        (batches, "the leading dimensions do not broadcast"),
     ]:
-        with expect.raises((ValueError, RuntimeError), of="matmul_flops", when=when):
-            student.flop_counting.matmul_flops(a, b_shape)
+        for pair in pairs:
+            with expect.raises((ValueError, RuntimeError), of="matmul_flops", when=when):
+                student.flop_counting.matmul_flops(*pair)
 
 
 @pytest.mark.harm("not refused")
 def test_lists_stay_as_they_are(student, rng):
     """A shape may be a list as well as a tuple, and is not changed."""
     m, k, n, b = sizes(rng, 4)
-    matmul = student.flop_counting.matmul_flops
-    parts = [matmul((m, size), (size, n)) for size in (k, b, k + b)]
+    parts = [student.flop_counting.matmul_flops((m, size), (size, n)) for size in (k, b, k + b)]
     for part in parts:
         expect.number(part, part, of="matmul_flops", tolerance=0.0)
     reason = "the FLOPs do not grow with the size that is summed over"
     expect.that(parts[0] > 0 and parts[0] + parts[1] == parts[2], reason, of="matmul_flops")
     shapes = [[(k,), (k, n)], [(m, k), (k,)], [(k,), (k,)], [(b, m, k), (k, n)]]
-    calls = [("matmul_flops", pair) for pair in shapes] + [("mlp_flops", [b, (m, k, n)])]
-    for of, args in calls:
+    for of, args in [("matmul_flops", pair) for pair in shapes] + [("mlp_flops", [b, (m, k, n)])]:
         # Compare with the student's own counts, so that a mistake in the formula costs nothing.
         own = getattr(student.flop_counting, of)(*args)
         expect.number(own, own, of=of, tolerance=0.0)
@@ -185,7 +172,6 @@ def test_mlp(student, rng):
 
 
 def config_of(rng, **options):
-    """The config fields of a small model with distinct sizes."""
     vocab, context, layers, heads, width, d_ff = sizes(rng, 6)
     values = (20 + vocab, 30 + context, layers, heads * width, heads, 70 + d_ff)
     return {**dict(zip(CONFIG, values, strict=True)), **options}
@@ -197,10 +183,8 @@ def parts_of(config, batch, seq):
     """
     d, heads, tokens = config["d_model"], config["num_heads"], (batch, seq)
     layers, width = config["num_layers"], d // heads
-    to_d_ff = 2 if config.get("gated_ffn") else 1
-    ffn = to_d_ff * flops_of((*tokens, d), (d, config["d_ff"])) + flops_of(
-        (*tokens, config["d_ff"]), (config["d_ff"], d)
-    )
+    up = flops_of((*tokens, d), (d, config["d_ff"])) * (2 if config.get("gated_ffn") else 1)
+    ffn = up + flops_of((*tokens, config["d_ff"]), (config["d_ff"], d))
     return {
         "qkv": layers * flops_of((*tokens, d), (d, 3 * d)),
         "attention_scores": layers
@@ -213,7 +197,6 @@ def parts_of(config, batch, seq):
 
 
 def parts_from(student, config, batch, seq):
-    """Check that the student's parts are a dict, and return them."""
     got = student.run(probes.transformer, config=config, batch=batch, seq=seq)
     expect.kind(got, dict, of=OF_PARTS)
     return got
@@ -275,10 +258,9 @@ def test_transformer_of_today(student, rng):
     heads, width = plain["num_heads"], plain["d_model"] // plain["num_heads"]
     experts = {"experts": active + 9, "active_experts": active, "shared_experts": shared}
     scores = dict.fromkeys(("attention_scores", "attention_values"), 1)
-    wider = dict.fromkeys(PARTS[:4], Fraction(width + extra, width))
     for options, factors in [
         ({"kv_heads": 1}, {**scores, "qkv": Fraction(heads + 2, 3 * heads)}),
-        ({"head_width": width + extra}, wider),
+        ({"head_width": width + extra}, dict.fromkeys(PARTS[:4], Fraction(width + extra, width))),
         (experts, {"ffn": active + shared}),
         ({**experts, "gated_ffn": True}, {"ffn": active + shared}),
         ({"shared_experts": shared}, {"ffn": 1 + shared}),
@@ -292,8 +274,7 @@ def test_transformer_of_today(student, rng):
             expect.number(own[name], own[name], of=OF_PARTS, tolerance=0)
             expect.that(own[name] > 0, f"{name!r} takes no FLOPs", of=OF_PARTS)
             hint = f"{options}: query_width, kv_width, and the FFNs of a token"
-            expected = int(factor * int(own[name]))
-            check(got[name], expected, of=OF_PARTS, name=repr(name), hint=hint)
+            check(got[name], int(factor * int(own[name])), of=OF_PARTS, name=repr(name), hint=hint)
 
 
 @pytest.mark.harm("wrong number")

@@ -25,26 +25,17 @@ import random
 def get_batch(dataset, batch_size, context_length, device, generator=None):
     last = len(dataset) - context_length - 1
     if last < 0:
-        raise ValueError(
-            f"context_length {context_length} needs more than the {len(dataset)} tokens of dataset"
-        )
-    on_gpu = torch.device(device).type == "cuda"
-    x, y = (
-        torch.empty(batch_size, context_length, dtype=torch.long, pin_memory=on_gpu)
-        for _ in range(2)
-    )
+        raise ValueError(f"{len(dataset)} tokens for context_length {context_length}")
+    on_gpu, shape = torch.device(device).type == "cuda", (batch_size, context_length)
+    x, y = (torch.empty(shape, dtype=torch.long, pin_memory=on_gpu) for _ in range(2))
     for row in range(batch_size):
         if generator is None:
             start = random.randint(0, last)
         else:
             start = torch.randint(last + 1, (1,), generator=generator).item()
-        window = torch.from_numpy(
-            np.array(dataset[start : start + context_length + 1], dtype=np.int64)
-        )
-        x[row], y[row] = window[:-1], window[1:]
-    return x.to(torch.device(device), non_blocking=on_gpu), y.to(
-        torch.device(device), non_blocking=on_gpu
-    )
+        window = np.array(dataset[start : start + context_length + 1], dtype=np.int64)
+        x[row], y[row] = torch.from_numpy(window[:-1]), torch.from_numpy(window[1:])
+    return tuple(part.to(torch.device(device), non_blocking=on_gpu) for part in (x, y))
 
 
 # [sliding_view] Takes rows of a sliding view; numpy draws them, seeded from the given generator if
@@ -71,12 +62,8 @@ def open_tokens(path, dtype=np.uint16):
         if file.read(6) != np.lib.format.MAGIC_PREFIX:
             return np.memmap(os.fspath(path), dtype=dtype, mode="r")
         file.seek(0)
-        version = np.lib.format.read_magic(file)
-        read_header = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
+        major, minor = np.lib.format.read_magic(file)
+        read_header = getattr(np.lib.format, f"read_array_header_{major}_{minor}")
         shape, by_columns, dtype = read_header(file)
         order = "F" if by_columns else "C"
         return np.memmap(path, dtype, "r", file.tell(), shape, order)
@@ -85,9 +72,8 @@ def open_tokens(path, dtype=np.uint16):
 def get_batch(dataset, batch_size, context_length, device, generator=None):
     if len(dataset) <= context_length:
         raise ValueError(f"dataset: {len(dataset)} tokens are too few")
-    starts = torch.randint(
-        high=len(dataset) - context_length, size=(batch_size,), generator=generator
-    )
+    count = len(dataset) - context_length
+    starts = torch.randint(high=count, size=(batch_size,), generator=generator)
     rows = [torch.as_tensor(dataset[s : s + context_length + 1].astype("int64")) for s in starts]
     pair = torch.stack(rows).unfold(1, context_length, 1)
     halves = pair[:, 0].contiguous(), pair[:, 1].contiguous()

@@ -10,10 +10,10 @@ synchronisation or emptied cache; peak statistics that are left as the call made
 import pytest
 import torch
 
-from kit import expect
+from tests.hidden import ExpectOf
 from tests.probes import gpu as probes
 
-OF = "peak_memory"
+expect = ExpectOf("peak_memory")
 
 
 def sizes(rng, count):
@@ -26,19 +26,21 @@ def unrounded(rng, size):
     return size - int(torch.randint(1, 512, (), generator=rng))
 
 
+def peak(student, device, steps, **options):
+    return student.run(probes.peak, device=device, steps=steps, **options)
+
+
 def check(got, before, peak, retained, *, hint=None):
-    """Check the three numbers, one after the other."""
     for name, expected in [
         ("allocated_before", before),
         ("peak_above_before", peak),
         ("retained", retained),
     ]:
         field = got[name]
-        reason = f"there is no field {name}: is a PeakMemory returned?"
-        expect.that(field is not None, reason, of=OF)
+        expect.that(field is not None, f"there is no field {name}: is a PeakMemory returned?")
         reason = f"wrong type of {name}: expected int, got {expect.type_name(field)}"
-        expect.that(type(field) is int, reason, of=OF)
-        expect.that(field == expected, f"wrong number of bytes in {name}", of=OF, hint=hint)
+        expect.that(type(field) is int, reason)
+        expect.that(field == expected, f"wrong number of bytes in {name}", hint=hint)
 
 
 # Stays: this test checks the whole rule at once; every other test covers one part of it.
@@ -52,22 +54,15 @@ def test_peak_and_rest_of_a_call(student, rng, device):
     for _ in range(3):
         a, b, c, d, there = sizes(rng, 5)
         wanted = [unrounded(rng, n) for n in (a, b, c, d, there)]
-        steps = [
-            ("make", "a", wanted[0]),
-            ("make", "b", wanted[1]),
-            ("drop", "a", 0),
-            ("make", "c", wanted[2]),
-            ("drop", "b", 0),
-            ("keep", "c", 0),
-            ("make", "d", wanted[3]),
-        ]
-        got = student.run(probes.peak, device=device, steps=steps, alive=wanted[4:])
-        peak = max(a + b, b + c, c + d)
+        steps = [("make", "a", wanted[0]), ("make", "b", wanted[1]), ("drop", "a", 0)]
+        steps += [("make", "c", wanted[2]), ("drop", "b", 0), ("keep", "c", 0)]
+        steps += [("make", "d", wanted[3])]
+        got = peak(student, device, steps, alive=wanted[4:])
         hint = "both are differences from the bytes allocated before the call"
-        check(got, there, peak, c, hint=hint)
+        check(got, there, max(a + b, b + c, c + d), c, hint=hint)
     a, first, second = sorted(sizes(rng, 3))
     steps = [("free", "1", 0), ("make", "a", a), ("keep", "a", 0)]
-    got = student.run(probes.peak, device=device, steps=steps, alive=[first, second])
+    got = peak(student, device, steps, alive=[first, second])
     check(got, first + second, 0, a - second, hint="retained is a difference and may be negative")
 
 
@@ -78,7 +73,7 @@ def test_result_of_the_call_counts(student, rng, device):
     """fn's result is still alive when `retained` is read."""
     a, b, there = sizes(rng, 3)
     steps = [("make", "a", a), ("make", "b", b)]
-    got = student.run(probes.peak, device=device, steps=steps, alive=[there], result="b")
+    got = peak(student, device, steps, alive=[there], result="b")
     check(got, there, a + b, b, hint="keep fn's result until the bytes are read")
 
 
@@ -88,9 +83,7 @@ def test_earlier_peak_is_not_the_calls(student, rng, device):
     """The peak is that of the call itself, however much memory was in use before."""
     a, b, there = sizes(rng, 3)
     steps = [("make", "a", a), ("drop", "a", 0), ("make", "b", b)]
-    got = student.run(
-        probes.peak, device=device, steps=steps, alive=[there], earlier=2 * (a + b + there)
-    )
+    got = peak(student, device, steps, alive=[there], earlier=2 * (a + b + there))
     check(got, there, max(a, b), 0, hint="reset_peak_memory_stats resets the peak")
 
 
@@ -100,7 +93,7 @@ def test_garbage_is_gone_before(student, rng, device):
     a, waste, there = sizes(rng, 3)
     waste += a
     steps = [("make", "a", a), ("keep", "a", 0), ("collect", "", 0)]
-    got = student.run(probes.peak, device=device, steps=steps, alive=[there], garbage=waste)
+    got = peak(student, device, steps, alive=[there], garbage=waste)
     check(got, there, a, a, hint="call gc.collect() before you read anything")
 
 
@@ -108,32 +101,30 @@ def test_garbage_is_gone_before(student, rng, device):
 def test_fn_is_called_once_and_nothing_is_kept(student, rng, device):
     """fn runs once, and its result is freed by the time peak_memory returns."""
     a, there = sizes(rng, 2)
-    got = student.run(
-        probes.peak, device=device, steps=[("make", "a", a)], alive=[there], result="a"
-    )
+    got = peak(student, device, [("make", "a", a)], alive=[there], result="a")
     check(got, there, a, a)
-    expect.value(len(got["calls"]), 1, of=OF, hint="how often is fn called?")
+    expect.value(len(got["calls"]), 1, hint="how often is fn called?")
     hint = "without gradients fn keeps nothing for a backward pass, and its peak is another one"
-    expect.value(got["calls"], [True], of=OF, name="whether fn runs with gradients", hint=hint)
-    expect.that(got["alive_after"] == there, "fn's result is still alive after the call", of=OF)
+    expect.value(got["calls"], [True], name="whether fn runs with gradients", hint=hint)
+    expect.that(got["alive_after"] == there, "fn's result is still alive after the call")
 
 
 @pytest.mark.harm("crash")
 def test_any_name_of_the_device(student, device):
     """The device may be a string or a torch.device, with or without an index."""
     for where in ("cuda", "cuda:0"):
-        expect.value(student.run(probes.peak_on, device=device, where=where), [0, 0], of=OF)
+        expect.value(student.run(probes.peak_on, device=device, where=where), [0, 0])
 
 
 @pytest.mark.harm("not refused")
 def test_wrong_calls(student, rng, device):
     """fn's exceptions pass through, and a device that is not a GPU raises a ValueError."""
     (a,) = sizes(rng, 1)
-    check(student.run(probes.peak, device=device, steps=[("make", "a", a)]), 0, a, 0)
+    check(peak(student, device, [("make", "a", a)]), 0, a, 0)
     for kind in ("KeyError", "RuntimeError", "OutOfMemoryError"):
         error = KeyError if kind == "KeyError" else RuntimeError
-        with expect.raises(error, of=OF, when=f"the first call of fn raises {kind}"):
+        with expect.raises(error, when=f"the first call of fn raises {kind}"):
             student.run(probes.peak_of_an_error, device=device, kind=kind)
     for where in ("cpu", "meta"):
-        with expect.raises(ValueError, of=OF, when=f'the device is "{where}"'):
+        with expect.raises(ValueError, when=f'the device is "{where}"'):
             student.run(probes.peak_on, device=device, where=where)

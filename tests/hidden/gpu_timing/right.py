@@ -28,9 +28,7 @@ def time_kernel(fn, *, warmup=3, repeats=10):
         fn()
     marks = []
     for _ in range(repeats):
-        marks.append(
-            (torch.Event("cuda", enable_timing=True), torch.Event("cuda", enable_timing=True))
-        )
+        marks.append([torch.Event("cuda", enable_timing=True) for _ in range(2)])
         marks[-1][0].record()
         fn()
         marks[-1][1].record()
@@ -70,16 +68,3 @@ def time_kernel(fn, *, warmup=3, repeats=10):
         end.synchronize()
         times.append(start.elapsed_time(end) * 1e-3)
     return sorted(times)[(len(times) - 1) // 2]
-
-
-def measured_mfu(m, k, n, dtype, hw):
-    for name, size in (("m", m), ("k", k), ("n", n)):
-        if size < 1:
-            raise ValueError(f"{name} must be at least 1, got {size}")
-    try:
-        peak = hw.peak_flops[dtype]
-    except KeyError:
-        raise ValueError(f"hw has no peak for {dtype}") from None
-    a = torch.randn((m, k), device="cuda").to(dtype)
-    b = torch.randn((k, n), device="cuda").to(dtype)
-    return (2 * m * k * n / time_kernel(lambda: torch.matmul(a, b))) / peak

@@ -15,10 +15,11 @@ import math
 import pytest
 import torch
 
-from kit import expect
+from tests.hidden import ExpectOf
 from tests.probes import optimizers as probes
 
-OF = "clip_gradient_norm"
+expect = ExpectOf("clip_gradient_norm")
+
 SHAPES = [(3,), (2, 4), (), (5, 1, 2)]
 SIZES = (1e-4, 1.0, 1e4)
 
@@ -31,7 +32,6 @@ def random_gradients(rng, *, shapes=SHAPES, size=1.0, dtype=torch.float32):
 
 
 def norm_of(gradients):
-    """The norm of all entries together, in float64."""
     return math.hypot(*(x for g in gradients for x in g.double().flatten().tolist()))
 
 
@@ -59,14 +59,13 @@ def norm_in(returned, *, hint=None):
     """The returned norm as a number. Another test judges its type."""
     if isinstance(returned, torch.Tensor) and returned.numel() == 1:
         returned = returned.item()
-    expect.kind(returned, (float, int), of=OF, name="the norm", hint=hint)
+    expect.kind(returned, (float, int), name="the norm", hint=hint)
     return float(returned)
 
 
 def check_norm(returned, expected, *, rtol, hint):
-    """Check that the returned value is near the norm."""
     norm = norm_in(returned, hint=hint)
-    expect.number(norm, expected, of=OF, tolerance=rtol * expected, name="the norm", hint=hint)
+    expect.number(norm, expected, tolerance=rtol * expected, name="the norm", hint=hint)
 
 
 def check_same_norm(got, plain, *, rtol, hint):
@@ -79,9 +78,9 @@ def check_gradients(got, expected, *, rtol, hint):
     for gradient, want in zip(got, expected, strict=True):
         if want is None:
             reason = "a parameter without a gradient has one after the call"
-            expect.that(gradient is None, reason, of=OF, hint=hint)
+            expect.that(gradient is None, reason, hint=hint)
         else:
-            expect.tensor(gradient, want, of=OF, rtol=rtol, name="a gradient", hint=hint)
+            expect.tensor(gradient, want, rtol=rtol, name="a gradient", hint=hint)
 
 
 def check_shorter(got, before):
@@ -90,11 +89,11 @@ def check_shorter(got, before):
     Code that leaves all gradients alone must not earn points for the details of clipping.
     """
     for gradient in got:
-        expect.kind(gradient, torch.Tensor, of=OF, name="a gradient")
+        expect.kind(gradient, torch.Tensor, name="a gradient")
     pairs = zip(got, before, strict=True)
     is_changed = any(g.shape == old.shape and bool((g != old).any()) for g, old in pairs)
     reason = "no gradient changed although the norm is above the limit"
-    expect.that(is_changed, reason, of=OF, hint="change the tensor p.grad itself")
+    expect.that(is_changed, reason, hint="change the tensor p.grad itself")
 
 
 @pytest.mark.harm("trains worse")
@@ -171,10 +170,10 @@ def test_works_in_place(student, rng):
         got = clip(student, gradients, 0.5, views=views)
         for view, want in zip(got["views"], plain["gradients"], strict=True):
             name, hint = "a view of p.grad, made before the call", "p.grad.mul_ works in place"
-            expect.tensor(view, want, of=OF, rtol=tolerance(gradients), name=name, hint=hint)
+            expect.tensor(view, want, rtol=tolerance(gradients), name=name, hint=hint)
         for p, g in zip(got["parameters"], gradients, strict=True):
             hint = "clipping changes only gradients, never a parameter"
-            expect.tensor(p, g / 3, of=OF, name="a parameter", hint=hint)
+            expect.tensor(p, g / 3, name="a parameter", hint=hint)
 
 
 @pytest.mark.harm("crash")
@@ -195,7 +194,7 @@ def test_skips_parameters_without_a_gradient(student, rng):
 def test_no_gradient_at_all(student, rng):
     """If no parameter has a gradient, or all gradients are zeros, the norm is 0."""
     some = clip(student, random_gradients(rng), 1e3)["returned"]
-    expect.that(norm_in(some) > 0, "the norm of gradients is not positive", of=OF)
+    expect.that(norm_in(some) > 0, "the norm of gradients is not positive")
     for gradients, passed_as in [
         ([None, None], "a list"),
         ([None], "model.parameters()"),
@@ -213,12 +212,12 @@ def test_the_norm_is_a_tensor(student):
     hint = "not a Python number and not a tensor with a dimension"
     for gradients in ([-torch.ones(3)], [torch.zeros(3)], [None]):
         returned = clip(student, gradients, 1e3)["returned"]
-        expect.kind(returned, torch.Tensor, of=OF, name="the norm", hint=hint)
+        expect.kind(returned, torch.Tensor, name="the norm", hint=hint)
         dimensions, dtype = returned.dim(), expect.dtype_name(returned.dtype)
-        expect.that(dimensions == 0, f"the norm has {dimensions} dimensions", of=OF, hint=hint)
-        expect.that(returned.is_floating_point(), f"the norm is of dtype {dtype}", of=OF, hint=hint)
+        expect.that(dimensions == 0, f"the norm has {dimensions} dimensions", hint=hint)
+        expect.that(returned.is_floating_point(), f"the norm is of dtype {dtype}", hint=hint)
         positive = gradients[0] is not None and bool(gradients[0].any())
-        expect.that((float(returned) > 0) == positive, "the norm is wrong", of=OF)
+        expect.that((float(returned) > 0) == positive, "the norm is wrong")
 
 
 @pytest.mark.harm("rare")

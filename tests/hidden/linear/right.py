@@ -22,9 +22,8 @@ class Linear(nn.Module):
 class MLP(nn.Module):
     def __init__(self, dims, device=None, dtype=None):
         super().__init__()
-        self.matrices = nn.ParameterList(
-            drawn(i, o, device, dtype) for i, o in itertools.pairwise(dims)
-        )
+        sizes = itertools.pairwise(dims)
+        self.matrices = nn.ParameterList(drawn(i, o, device, dtype) for i, o in sizes)
 
     def forward(self, x):
         for i, matrix in enumerate(self.matrices):
@@ -128,9 +127,7 @@ class Linear(nn.Module):
 
     def forward(self, x):
         if x.shape[-1] != self.weight.shape[1]:
-            raise ValueError(
-                f"x has {x.shape[-1]} features, not in_features {self.weight.shape[1]}"
-            )
+            raise ValueError(f"x has {x.shape[-1]} features, not {self.weight.shape[1]}")
         return (x.unsqueeze(-2) * self.weight).sum(dim=-1)
 
 
@@ -147,12 +144,3 @@ class MLP(nn.Module):
             if i + 1 < self.depth:
                 x = x.clamp(min=0)
         return x
-
-
-def count_parameters(module, *, trainable_only=False):
-    total = 0
-    for _, parameter in module.named_parameters():
-        if trainable_only and not parameter.requires_grad:
-            continue
-        total += math.prod(parameter.shape)
-    return total

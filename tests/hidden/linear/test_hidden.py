@@ -32,7 +32,6 @@ TRUNCATED_STD = math.sqrt(
 
 
 def check_kind(weight, *, of, dtype=torch.float32, device="cpu"):
-    """Check a weight's dtype and device."""
     hint = "are device= and dtype= passed to the tensor that becomes the weight?"
     expected = f"{expect.dtype_name(dtype)} on {device}"
     got = f"{expect.dtype_name(weight.dtype)} on {weight.device.type}"
@@ -59,7 +58,6 @@ def layer_weights(weights, dims, *, of="MLP", **kind):
 
 
 def check_written(weight, *, of):
-    """Check that the entries are finite."""
     if weight.device.type != "meta":
         reason = "a weight starts with entries that are NaN or infinite"
         expect.that(bool(weight.isfinite().all()), reason, of=of, facts=expect.UNWRITTEN)
@@ -77,7 +75,6 @@ def drawn(rng, dims):
 
 
 def relu_stack(x, weights):
-    """Return the output of an MLP with these weights in float64."""
     y = x.double()
     for depth, weight in enumerate(weights):
         y = (y.relu() if depth else y) @ weight.double().T
@@ -98,7 +95,6 @@ def run(student, kind, args, weights, x, **options):
 
 
 def check_output(student, kind, args, weights, x, *, hint):
-    """Check the output of a module with these weights, in float32."""
     got = run(student, kind, args, weights, x)["output"]
     expected = relu_stack(x, weights).float()
     expect.tensor(got, expected, of=f"{kind}.forward", name="the output", hint=hint, **ROUNDING)
@@ -112,9 +108,8 @@ def check_output(student, kind, args, weights, x, *, hint):
 def test_linear_registers_its_weight(student, rng):
     """The weight is a trainable parameter of the layer, so that an optimizer finds it."""
     got = student.run(probes.module, kind="Linear", args=sizes(rng, 2))
-    hint = "self.weight = nn.Parameter(...)"
     reason = "the layer has no trainable parameter"
-    expect.that(any(got["trainable"]), reason, of="Linear", hint=hint)
+    expect.that(any(got["trainable"]), reason, of="Linear", hint="self.weight = nn.Parameter(...)")
 
 
 @pytest.mark.harm("crash")
@@ -190,8 +185,7 @@ def test_gradients_reach_the_weights_and_the_input(student, rng):
         wanted = gradients_of_products(x.double(), [w.double() for w in given], upstream.double())
         for depth, (gradient, want) in enumerate(zip(gradients, wanted, strict=True)):
             which, of = f"weight {depth}" if depth else "x", f"{kind}.forward"
-            reason = f"no gradient reaches {which}"
-            expect.that(gradient is not None, reason, of=of, hint=hint)
+            expect.that(gradient is not None, f"no gradient reaches {which}", of=of, hint=hint)
             gradient = gradient if gradient.shape == want.shape else gradient.mT
             name = f"the gradient of {which}"
             expect.tensor(gradient, want.float(), of=of, name=name, hint=hint, **ROUNDING)
@@ -206,8 +200,7 @@ def test_linear_is_drawn_with_the_right_std(student, rng):
         reason = f"the weight's standard deviation is {ratio:.3g} times what it should be"
         # 7 standard deviations of the sample's std are 1.3 %. A weight without truncation has 1.4 %
         # too much; another test judges it.
-        hint = "is std 1/sqrt(in_features)?"
-        expect.that(abs(ratio - 1) < 0.03, reason, of="Linear", hint=hint)
+        expect.that(abs(ratio - 1) < 0.03, reason, of="Linear", hint="is std 1/sqrt(in_features)?")
 
 
 @pytest.mark.harm("wrong number")
@@ -232,12 +225,10 @@ def test_linear_is_drawn_from_a_truncated_normal(student, rng):
         normal = abs(share - p) < 7 * math.sqrt(p * (1 - p) / n) + 0.003
         reason = "the weight's entries are not normally distributed"
         expect.that(normal, reason, of="Linear", hint="nn.init.trunc_normal_")
-    largest = weight.abs().max()
     # Rounding puts a few right entries onto one number. Clamping puts 2700 at the bound.
-    piled = int((weight.abs() > largest * (1 - 1e-4)).sum())
+    piled = int((weight.abs() > weight.abs().max() * (1 - 1e-4)).sum())
     hint = "redraw a value beyond 3·std instead of moving it to the bound"
-    reason = "entries pile up at 3 standard deviations"
-    expect.that(piled < 100, reason, of="Linear", hint=hint)
+    expect.that(piled < 100, "entries pile up at 3 standard deviations", of="Linear", hint=hint)
 
 
 @pytest.mark.harm("crash")
@@ -294,9 +285,8 @@ def test_mlp_has_relus_between_its_layers(student, rng):
         check_output(student, "MLP", (dims,), drawn(rng, dims), x, hint=hint)
     # Symmetric and equal, so it does not matter which layer is which.
     (square,) = drawn(rng, [dims[0]] * 2)
-    square = square + square.T
     hint = "the position of a layer, and not its size, tells whether a ReLU follows"
-    check_output(student, "MLP", ([dims[0]] * 4,), [square] * 3, x, hint=hint)
+    check_output(student, "MLP", ([dims[0]] * 4,), [square + square.T] * 3, x, hint=hint)
 
 
 @pytest.mark.harm("rare")
@@ -382,10 +372,9 @@ def test_count_parameters_counts_elements(student, rng):
 def test_count_parameters_counts_a_tied_parameter_once(student, rng):
     """A parameter with several names counts once; separate but equal parameters all count."""
     a, b = sizes(rng, 2)
-    parameters = {"embed.w": [a, b], "twin.w": [a, b]}
     ties = {"head.w": "embed.w", "deep.er.w": "embed.w"}
     hint = "is a tied parameter counted twice, or an equal but separate one skipped?"
-    tree = {"parameters": parameters, "ties": ties}
+    tree = {"parameters": {"embed.w": [a, b], "twin.w": [a, b]}, "ties": ties}
     check_counts(student, 2 * a * b, 2 * a * b, hint=hint, **tree)
     hint = 'on the device "meta", all parameters have the address 0'
     check_counts(student, 2 * a * b, 2 * a * b, hint=hint, device="meta", **tree)
@@ -410,8 +399,7 @@ def test_nothing_that_is_given_changes(student, rng):
     expect.value(got["dims"], dims, of="MLP", name="dims after the call", hint="is dims changed?")
     hint = "do not change x in place"
     expect.tensor(got["x"], x, of="MLP.forward", name="x after the call", hint=hint)
-    expect.tensor(
-        got["output"].to("meta"), torch.empty(4, dims[-1], device="meta"), of="MLP.forward"
-    )
+    like = torch.empty(4, dims[-1], device="meta")
+    expect.tensor(got["output"].to("meta"), like, of="MLP.forward")
     expect.value(got["count"], dims[0] * dims[1], of="count_parameters")
     expect.that(got["training"], "a module's mode has changed", of="count_parameters")

@@ -11,10 +11,8 @@ def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, c
     if it >= cosine_cycle_iters:
         return np.float64(min_learning_rate)
     progress = np.float64(it - warmup_iters) / (cosine_cycle_iters - warmup_iters)
-    return (
-        min_learning_rate
-        + (max_learning_rate - min_learning_rate) * (1 + np.cos(np.pi * progress)) / 2
-    )
+    share = (1 + np.cos(np.pi * progress)) / 2
+    return min_learning_rate + (max_learning_rate - min_learning_rate) * share
 
 
 # [in_float32] Computes with float32 tensors and returns a Python float.
@@ -36,9 +34,7 @@ def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, c
 def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters):
     length = cosine_cycle_iters - warmup_iters
     if min(it, warmup_iters, length) < 0:
-        raise ValueError(
-            f"{it=}, {warmup_iters=}, {cosine_cycle_iters=}: negative, or in the wrong order"
-        )
+        raise ValueError(f"{it=}, {warmup_iters=} or {cosine_cycle_iters=} is wrong")
     if it < warmup_iters:
         return it * max_learning_rate / warmup_iters
     x = min(1.0, (it - warmup_iters) / length) if length else 1.0

@@ -47,7 +47,6 @@ def of_recipe(student, function, recipe, *after, before=()):
 
 
 def bytes_of(student, recipe):
-    """The student's own bytes_per_parameter."""
     of = "bytes_per_parameter"
     got = number_of(of_recipe(student, of, recipe), of=of)
     is_size = 0 < got < 1000 and got.denominator == 1
@@ -69,7 +68,6 @@ def days(student, n, d, hw, *after):
 
 
 def parameters(student, sizes, **options):
-    """The student's transformer_parameters, as an exact number."""
     got = student.run(probes.transformer_parameters, config={**sizes, **options})
     return number_of(got, of="transformer_parameters")
 
@@ -135,28 +133,19 @@ def test_reserve_is_kept_free(student, rng):
     """The reserve is a fraction of each device's memory that stays free."""
     recipe, hint = recipe_of(rng), "usable = memory_bytes · (1 − reserve)"
     memory, count = 2**10 * integer(rng, 10**6, 10**7), integer(rng, 10**11, 10**12)
+    calls = {
+        "max_parameters": lambda *after: max_parameters(student, recipe, *after),
+        "min_devices": lambda *after: min_devices(student, recipe, count, *after),
+    }
     for reserve in (0.25, 0.75, 0.125, 0.0):
         usable = int(memory * (1 - reserve))  # exact, as the memory is a multiple of 8
         # Compare with the student's own answers, so that wrong rounding costs nothing here.
-        for of, got, alone in [
-            (
-                "max_parameters",
-                max_parameters(student, recipe, memory, reserve),
-                max_parameters(student, recipe, usable),
-            ),
-            (
-                "min_devices",
-                min_devices(student, recipe, count, memory, reserve),
-                min_devices(student, recipe, count, usable),
-            ),
-        ]:
-            check_count(got, number_of(alone, of=of), of=of, hint=hint)
-    for of, less, more in [
-        ("max_parameters", *(max_parameters(student, recipe, memory, r) for r in (0.5, 0.0))),
-        ("min_devices", *(min_devices(student, recipe, count, memory, r) for r in (0.0, 0.5))),
-    ]:
-        changes = number_of(less, of=of) < number_of(more, of=of)
-        expect.that(changes, "a reserve changes nothing", of=of, hint=hint)
+        for of, call in calls.items():
+            alone = number_of(call(usable), of=of)
+            check_count(call(memory, reserve), alone, of=of, hint=hint)
+    for of, shares in [("max_parameters", (0.5, 0.0)), ("min_devices", (0.0, 0.5))]:
+        less, more = (number_of(calls[of](memory, share), of=of) for share in shares)
+        expect.that(less < more, "a reserve changes nothing", of=of, hint=hint)
 
 
 @pytest.mark.harm("wrong number")
@@ -204,7 +193,6 @@ def test_a_dtype_without_a_peak_is_refused(student, rng):
 
 
 def transformer_sizes(rng):
-    """Distinct sizes of a small model."""
     heads = integer(rng, 2, 9)
     return {
         "vocab_size": integer(rng, 1000, 60000),
@@ -306,7 +294,6 @@ class TooClose(Exception):
 
 
 def offer_of(rng):
-    """The fields of an offer of made-up devices."""
     nodes, per_node = integer(rng, 1, 30), integer(rng, 1, 9)
     if integer(rng, 0, 2):
         nodes, per_node = 60, 1
@@ -371,12 +358,10 @@ def clusters(student, rng, *, offers, count, wanted=True):
 
 
 def chosen(student, inputs, name):
-    """The offer or the devices that the student's code chooses."""
     got = student.run(probes.cheapest_cluster, **inputs)
-    of = "cheapest_cluster"
     hint = "a pair: the offer and the number of its devices"
     hint = "how many nodes take the memory, and how many the days?" if got is None else hint
-    expect.kind(got, dict, of=of, hint=hint, optional=True)
+    expect.kind(got, dict, of="cheapest_cluster", hint=hint, optional=True)
     return got[name]
 
 
@@ -419,7 +404,8 @@ def test_cheapest_cluster_of_no_offer(student, rng):
 def test_counts_are_integers(student, rng):
     """Counts of bytes, parameters and devices are integers."""
     recipe, sizes = recipe_of(rng), transformer_sizes(rng)
-    answers = {
+    hint = "// of two integers is an integer; / gives a float, and so does arithmetic with 0.0"
+    for of, counts in {
         "bytes_per_parameter": [
             of_recipe(student, "bytes_per_parameter", r) for r in (recipe_of(rng, 0), recipe)
         ],
@@ -429,9 +415,7 @@ def test_counts_are_integers(student, rng):
             student.run(probes.transformer_parameters, config={**sizes, "vocab_size": size})
             for size in (10**3, 10**5)
         ],
-    }
-    hint = "// of two integers is an integer; / gives a float, and so does arithmetic with 0.0"
-    for of, counts in answers.items():
+    }.items():
         for got in counts:
             expect.kind(got, int, of=of, hint=hint)
         grows = of == "bytes_per_parameter" or 0 < counts[0] < counts[1]

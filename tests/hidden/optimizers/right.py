@@ -77,11 +77,8 @@ class SGD(Stepper):
     def direction(self, gradient, state, options):
         if not options["momentum"]:
             return gradient
-        state["b"] = (
-            torch.add(gradient, state["b"], alpha=options["momentum"])
-            if "b" in state
-            else gradient.clone()
-        )
+        before = state.get("b", torch.zeros_like(gradient))
+        state["b"] = torch.add(gradient, before, alpha=options["momentum"])
         return state["b"]
 
 
@@ -104,16 +101,6 @@ class RMSProp(Stepper):
         return gradient / (state["v"].sqrt() + options["eps"])
 
 
-def optimizer_state_bytes(optimizer):
-    tensors = [
-        value
-        for state in dict(optimizer.state).values()
-        for value in state.values()
-        if torch.is_tensor(value)
-    ]
-    return sum(x.nbytes for x in tensors if x.numel() > 1)
-
-
 # [state_with_the_group] Creates the state with the group, as a tuple of tensors.
 import torch
 
@@ -125,83 +112,47 @@ def called(closure):
         return closure()
 
 
-class SGD(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, momentum=0.0):
-        if lr < 0:
-            raise ValueError("lr < 0")
-        if momentum < 0:
-            raise ValueError("momentum < 0")
-        super().__init__(params, {"lr": lr, "momentum": momentum})
-
+class Prepared(torch.optim.Optimizer):
     def add_param_group(self, param_group):
         super().add_param_group(param_group)
         group = self.param_groups[-1]
-        if group["momentum"] > 0:
-            for p in group["params"]:
-                self.state[p]["memory"] = (torch.zeros_like(p, requires_grad=False),)
+        for p in group["params"] if group.get("momentum", 1) > 0 else ():
+            self.state[p]["memory"] = (torch.zeros_like(p, requires_grad=False), torch.tensor(0.0))
 
     @torch.no_grad()
     def step(self, closure=None):
         loss = called(closure)
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is not None:
-                    step = p.grad
-                    if group["momentum"] > 0:
-                        (step,) = self.state[p]["memory"]
-                        step.mul_(group["momentum"]).add_(p.grad)
-                    p.copy_(p - group["lr"] * step)
+                if p.grad is None:
+                    continue
+                memory, count = self.state[p]["memory"] if p in self.state else (None, 0)
+                count += 1
+                p.copy_(p - group["lr"] * self.direction(p.grad, memory, group))
         return loss
 
 
-class AdaGrad(torch.optim.Optimizer):
+class SGD(Prepared):
+    def __init__(self, params, lr=1e-3, momentum=0.0):
+        super().__init__(params, {"lr": lr, "momentum": momentum})
+
+    def direction(self, grad, memory, group):
+        return grad if memory is None else memory.mul_(group["momentum"]).add_(grad)
+
+
+class AdaGrad(Prepared):
     def __init__(self, params, lr=1e-2, eps=1e-10):
-        if lr < 0:
-            raise ValueError("lr < 0")
-        if eps < 0:
-            raise ValueError("eps < 0")
         super().__init__(params, {"lr": lr, "eps": eps})
 
-    def add_param_group(self, param_group):
-        super().add_param_group(param_group)
-        for p in self.param_groups[-1]["params"]:
-            self.state[p]["memory"] = (torch.zeros_like(p, requires_grad=False), torch.tensor(0.0))
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = called(closure)
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                squares, count = self.state[p]["memory"]
-                count += 1
-                squares += p.grad.to(squares.dtype) ** 2
-                p.copy_(p - group["lr"] * p.grad / (squares.sqrt() + group["eps"]))
-        return loss
+    def direction(self, grad, squares, group):
+        squares += grad.to(squares.dtype) ** 2
+        return grad / (squares.sqrt() + group["eps"])
 
 
-class RMSProp(torch.optim.Optimizer):
+class RMSProp(Prepared):
     def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8):
-        for name, value in {"lr": lr, "alpha": alpha, "eps": eps}.items():
-            if not value >= 0:
-                raise ValueError(f"{name} < 0")
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps})
 
-    def add_param_group(self, param_group):
-        super().add_param_group(param_group)
-        for p in self.param_groups[-1]["params"]:
-            self.state[p]["memory"] = (torch.zeros_like(p, requires_grad=False), torch.tensor(0.0))
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = called(closure)
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                mean, count = self.state[p]["memory"]
-                count += 1
-                mean += (1 - group["alpha"]) * (p.grad.to(mean.dtype) ** 2 - mean)
-                p.copy_(p - group["lr"] * p.grad / (mean.sqrt() + group["eps"]))
-        return loss
+    def direction(self, grad, mean, group):
+        mean += (1 - group["alpha"]) * (grad.to(mean.dtype) ** 2 - mean)
+        return grad / (mean.sqrt() + group["eps"])

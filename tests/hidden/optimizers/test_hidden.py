@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from kit import expect
+from tests import hidden
 from tests.hidden import sizes
 from tests.probes import optimizers as probes
 
@@ -41,39 +42,12 @@ def tolerance(steps, *, direction=10.0, largest=10.0):
     return steps * eps * (0.1 * direction * (4 * steps + 8) + 4 * largest)
 
 
-def away_from_zero(rng, shape):
-    """Draw numbers with absolute values between 0.5 and 1.5 and random signs."""
-    signs = torch.randint(0, 2, shape, generator=rng) * 2 - 1
-    return (torch.rand(shape, generator=rng) + 0.5) * signs
-
-
 def random_run(rng, kind, steps, *, size=1.0):
     """Draw parameters, and gradients for each step at the scale that shows most mistakes."""
     scale = SCALE[kind] * size
-    return {
-        "parameters": [away_from_zero(rng, s) for s in SHAPES],
-        "gradients": [[away_from_zero(rng, s) * scale for s in SHAPES] for _ in range(steps)],
-        "options": OPTIONS[kind],
-    }
-
-
-def steps_of(student, kind, inputs):
-    """The parameters after each step of the student's optimizer."""
-    return student.run(probes.trajectory, optimizer=kind, **inputs)
-
-
-def own_steps(student, kind, inputs):
-    """The parameters after each step, if each parameter has its own student optimizer."""
-    return student.run(probes.alone, optimizer=kind, **inputs)
-
-
-def check_steps(got, expected, *, kind, atol, hint=None, first=1):
-    """Check every parameter after every step."""
-    expect.value(len(got), len(expected), of=kind, name="the number of steps taken")
-    for step, (row, expected_row) in enumerate(zip(got, expected, strict=True), start=first):
-        for p, want in zip(row, expected_row, strict=True):
-            name = f"a parameter after step {step}"
-            expect.tensor(p, want, of=kind, atol=atol, name=name, hint=hint)
+    first, *rows = ([hidden.away_from_zero(rng, s) for s in SHAPES] for _ in range(steps + 1))
+    gradients = [[g * scale for g in row] for row in rows]
+    return {"parameters": first, "gradients": gradients, "options": OPTIONS[kind]}
 
 
 def check_moved(after, before, *, of):
@@ -101,14 +75,10 @@ def check_formula(student, rng, kind, cases, *, hint):
     for size, options in cases:
         inputs = {**random_run(rng, kind, 5, size=size), "options": options}
         inputs["gradients"][2] = [g * 0 for g in inputs["gradients"][2]]
-        wide = {
-            "parameters": [p.double() for p in inputs["parameters"]],
-            "gradients": [[g.double() for g in row] for row in inputs["gradients"]],
-        }
-        expected = probes.run_steps(TORCH[kind], **{**inputs, **wide})
-        expected = [[p.float() for p in row] for row in expected]
+        expected = hidden.steps_of_torch(TORCH[kind], inputs)
         atol = max(1.0, size if kind == "SGD" else 1.0) * tolerance(len(expected))
-        check_steps(steps_of(student, kind, inputs), expected, kind=kind, atol=atol, hint=hint)
+        got = hidden.steps_of(student, kind, inputs)
+        hidden.check_steps(got, expected, kind=kind, atol=atol, hint=hint)
 
 
 # --- the formulas
@@ -126,9 +96,8 @@ def test_sgd_formula(student, rng):
 @pytest.mark.harm("trains worse")
 def test_adagrad_formula(student, rng):
     """s ← s + g², starting at 0 and with this step's g; then p ← p − lr · g / (√s + ε)."""
-    hint = "s ← s + g², then g / (√s + ε)"
     cases = [(1.0, {"lr": 0.05, "eps": 1e-2}), (100.0, {"lr": 0.1, "eps": 1e-6})]
-    check_formula(student, rng, "AdaGrad", cases, hint=hint)
+    check_formula(student, rng, "AdaGrad", cases, hint="s ← s + g², then g / (√s + ε)")
 
 
 @pytest.mark.harm("trains worse")
@@ -142,33 +111,25 @@ def test_rmsprop_formula(student, rng):
     check_formula(student, rng, "RMSProp", cases, hint=hint)
 
 
-def check_rates(student, rng, kind, *, hint):
-    """Check steps with another lr each, of which the first is 0: lr only scales each step."""
+def check_lr(student, rng, kind, *, hint):
+    """Check steps with several lr, of which the first is 0."""
     run, rates = random_run(rng, kind, 5), [0.0, 0.02, 0.1, 0.05, 0.08]
-    constant = steps_of(student, kind, run)
-    expect.parts(constant, 5, of=kind, name="steps")
-    check_moved(constant[0], run["parameters"], of=kind)
-    got = steps_of(student, kind, {**run, "rates": rates})
-    expected, now = [], run["parameters"]
-    for lr, before, after in zip(rates, [now, *constant[:-1]], constant, strict=True):
-        now = [p + lr / 0.1 * (a - b) for p, b, a in zip(now, before, after, strict=True)]
-        expected.append(now)
-    # `expected` adds five differences of two positions in the other run, each with its rounding.
-    check_steps(got, expected, kind=kind, atol=11 * tolerance(5), hint=hint)
+    # What is expected adds five differences of two positions, each with its rounding.
+    near = {"atol": 11 * tolerance(5), "moved": check_moved}
+    hidden.check_rates(student, kind, run, rates, hint=hint, **near)
 
 
 @pytest.mark.harm("trains worse")
 def test_sgd_changes_lr_at_once(student, rng):
     """b does not contain lr: each step multiplies all of b by that step's lr."""
-    hint = "lr multiplies b in the step and is not kept in b"
-    check_rates(student, rng, "SGD", hint=hint)
+    check_lr(student, rng, "SGD", hint="lr multiplies b in the step and is not kept in b")
 
 
 @pytest.mark.harm("crash")
 def test_sgd_keeps_nothing_without_momentum(student, rng):
     """With momentum 0 the optimizer stores no number per weight."""
     run = {**random_run(rng, "SGD", 1), "options": {"lr": 0.1, "momentum": 0.0}}
-    after = steps_of(student, "SGD", run)
+    after = hidden.steps_of(student, "SGD", run)
     expect.parts(after, 1, of="SGD", name="steps")
     check_moved(after[0], run["parameters"], of="SGD")
     elements = student.run(probes.state_elements, optimizer="SGD", **run)
@@ -185,10 +146,11 @@ def check_groups(student, rng, kind, first, second):
     """Check options of groups, one of which joins later."""
     groups = [{"members": [0], **first}, {"members": [2]}, {"members": [1], "joins": 2, **second}]
     inputs = {**random_run(rng, kind, 4), "groups": groups}
-    got = steps_of(student, kind, inputs)
+    got = hidden.steps_of(student, kind, inputs)
     check_moved(got[-1], inputs["parameters"], of=kind)
     hint = "in every step, read each option from each group"
-    check_steps(got, own_steps(student, kind, inputs), kind=kind, atol=tolerance(4), hint=hint)
+    expected = hidden.own_steps(student, kind, inputs)
+    hidden.check_steps(got, expected, kind=kind, atol=tolerance(4), hint=hint)
 
 
 @pytest.mark.harm("trains worse")
@@ -201,14 +163,14 @@ def test_sgd_groups(student, rng):
 def test_adagrad_groups(student, rng):
     """AdaGrad: in every step each group, even one added later, uses its own current options."""
     check_groups(student, rng, "AdaGrad", {"lr": 0.03}, {"eps": 0.1})
-    check_rates(student, rng, "AdaGrad", hint="read lr from the group in every step; it may be 0")
+    check_lr(student, rng, "AdaGrad", hint="read lr from the group in every step; it may be 0")
 
 
 @pytest.mark.harm("trains worse")
 def test_rmsprop_groups(student, rng):
     """RMSProp: in every step each group, even one added later, uses its own current options."""
     check_groups(student, rng, "RMSProp", {"lr": 0.03, "eps": 0.1}, {"alpha": 0.3})
-    check_rates(student, rng, "RMSProp", hint="read lr from the group in every step; it may be 0")
+    check_lr(student, rng, "RMSProp", hint="read lr from the group in every step; it may be 0")
 
 
 @pytest.mark.harm("trains worse")
@@ -216,11 +178,11 @@ def test_rmsprop_groups(student, rng):
 def test_goes_on_from_a_state_dict(student, rng, kind):
     """An optimizer that loads a state_dict continues like the original."""
     inputs = random_run(rng, kind, 5)
-    expected = own_steps(student, kind, inputs)
+    expected = hidden.own_steps(student, kind, inputs)
     check_moved(expected[0], inputs["parameters"], of=kind)
     hint = "keep what later steps need in self.state[p], where state_dict finds it"
     got = student.run(probes.resumed, optimizer=kind, stop=3, **inputs)
-    check_steps(got, expected[3:], kind=kind, atol=tolerance(5), hint=hint, first=4)
+    hidden.check_steps(got, expected[3:], kind=kind, atol=tolerance(5), hint=hint, first=4)
 
 
 @pytest.mark.harm("crash")
@@ -230,10 +192,11 @@ def test_skips_parameters_without_a_gradient(student, rng, kind):
     run = random_run(rng, kind, 4)
     for step, i in [(0, 0), (2, 0), (1, 2), *((step, 1) for step in range(4))]:
         run["gradients"][step][i] = None
-    got = steps_of(student, kind, run)
+    got = hidden.steps_of(student, kind, run)
     check_moved([got[-1][0], got[0][2]], [run["parameters"][0], run["parameters"][2]], of=kind)
     hint = "where p.grad is None, continue with the next parameter"
-    check_steps(got, own_steps(student, kind, run), kind=kind, atol=tolerance(4), hint=hint)
+    expected = hidden.own_steps(student, kind, run)
+    hidden.check_steps(got, expected, kind=kind, atol=tolerance(4), hint=hint)
     name = "a parameter that never had a gradient"
     expect.tensor(got[-1][1], run["parameters"][1], of=kind, name=name, hint=hint)
 
@@ -243,20 +206,12 @@ def test_works_in_place(student, rng):
     """A step changes each parameter where it is, in any memory layout, and changes no gradient."""
     for kind, options in [*OPTIONS.items(), ("SGD", {"lr": 0.1, "momentum": 0.0})]:
         run = {**random_run(rng, kind, 1), "options": options}
-        run["gradients"] *= 2  # equal, so that no two steps cancel
-        expected = own_steps(student, kind, run)[-1]
-        check_moved(expected, run["parameters"], of=kind)
-        got = student.run(probes.leavings, optimizer=kind, **run)
-        for name, values in [
-            ("a parameter", got["parameters"]),
-            ("a view of a parameter, made before the step", got["views"]),
-        ]:
-            hint = "use an in-place operation such as p.sub_, not a new tensor for p or p.data"
-            for p, want in zip(values, expected, strict=True):
-                expect.tensor(p, want, of=kind, atol=2 * tolerance(2), name=name, hint=hint)
-        for gradient, g in zip(got["gradients"], run["gradients"][-1], strict=True):
-            hint = "do not change p.grad in place; the caller clears gradients"
-            expect.tensor(gradient, g, of=kind, name="a gradient after a step", hint=hint)
+        hints = (
+            "use an in-place operation such as p.sub_, not a new tensor for p or p.data",
+            "do not change p.grad in place; the caller clears gradients",
+        )
+        near = {"atol": 2 * tolerance(2), "moved": check_moved}
+        hidden.check_in_place(student, kind, run, hints=hints, **near)
 
 
 @pytest.mark.harm("crash")
@@ -266,24 +221,10 @@ def test_calls_the_closure(student, rng):
     The step uses the closure's gradients.
     """
     for kind, options in OPTIONS.items():
-        start, of = [away_from_zero(rng, shape) for shape in SHAPES], f"{kind}.step"
-        inputs = {"parameters": start, "options": options}
-        got = student.run(probes.with_closure, optimizer=kind, **inputs)
-        name = "the number of calls of the closure"
-        expect.value(len(got["seen"]), 1, of=of, name=name, hint="call it once per step")
-        hint = "with torch.enable_grad(): loss = closure()"
-        enabled = got["grad_enabled"][0]
-        expect.that(enabled, "the closure runs without gradients", of=of, hint=hint)
-        for p, before in zip(got["seen"][0], start, strict=True):
-            hint = "call the closure first: it computes the gradients of this step"
-            expect.tensor(p, before, of=of, name="a parameter that the closure saw", hint=hint)
-        hint = "return what the closure returned"
-        expect.tensor(got["returned"], got["loss"], of=of, name="the loss from step", hint=hint)
-        check_moved(got["parameters"], start, of=of)
-        expected = own_steps(student, kind, {**inputs, "gradients": [[2 * p for p in start]]})
+        start = [hidden.away_from_zero(rng, shape) for shape in SHAPES]
         hint = "the step uses the gradients that the closure leaves"
-        atol = tolerance(1)
-        check_steps([got["parameters"]], expected, kind=kind, atol=atol, hint=hint)
+        near = {"atol": tolerance(1), "moved": check_moved}
+        hidden.check_closure(student, kind, start, options, hint=hint, **near)
 
 
 # --- optimizer_state_bytes
@@ -295,14 +236,10 @@ OF = "optimizer_state_bytes"
 def test_state_bytes_by_dtype(student, rng):
     """Each state tensor, in any group, counts as its number of elements times its element size."""
     a, b, c = sizes(rng, 3)
-    eight_bit = {
-        "codes": torch.zeros(a, b, dtype=torch.uint8),
-        "scales": torch.zeros(c, dtype=torch.float32),
-    }
     states = [
         {"m": torch.zeros(a, c, dtype=torch.bfloat16), "v": torch.zeros(a, c, dtype=torch.float64)},
         {"sum": torch.zeros(b, 2, c), "pair": torch.zeros(2)},
-        eight_bit,
+        {"codes": torch.zeros(a, b, dtype=torch.uint8), "scales": torch.zeros(c)},
     ]
     expected = a * c * (2 + 8) + b * 2 * c * 4 + 2 * 4 + a * b + c * 4
     got = student.run(probes.bytes_of_states, states=states)

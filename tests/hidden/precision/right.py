@@ -21,14 +21,6 @@ def quantize_blocks(x, block_size, levels):
     return torch.cat(codes), torch.tensor(scales, dtype=torch.float32)
 
 
-def dequantize_blocks(codes, scales, block_size, levels):
-    blocks = codes.split(block_size)
-    parts = [
-        scale * levels.index_select(0, block.int()).float() for scale, block in zip(scales, blocks)
-    ]
-    return torch.cat(parts)
-
-
 # [multiplied_by_reciprocal] Multiplies by the scale's reciprocal, pads blocks, and uses one_hot @
 # levels.
 def float_spec(dtype):
@@ -47,15 +39,8 @@ def float_spec(dtype):
     largest = math.ldexp(2 ** (m + 1) - 1, 1 - low - m)
     if dtype == torch.float8_e4m3fn:
         largest = 448
-    return FloatSpec(
-        dtype.itemsize * 8,
-        e,
-        m,
-        largest,
-        math.ldexp(1, low),
-        math.ldexp(1, low - m),
-        math.ldexp(1, -m),
-    )
+    sizes = [math.ldexp(1, power) for power in (low, low - m, -m)]
+    return FloatSpec(dtype.itemsize * 8, e, m, largest, *sizes)
 
 
 def quantize_blocks(x, block_size, levels):
@@ -93,15 +78,8 @@ def float_spec(dtype):
     info = torch.finfo(dtype)
     mantissa = round(np.log2(1 / info.eps))
     smallest = np.float64(info.tiny) * np.float64(2) ** -mantissa
-    return FloatSpec(
-        info.bits,
-        info.bits - 1 - mantissa,
-        mantissa,
-        info.max,
-        info.tiny,
-        smallest,
-        np.float64(info.eps),
-    )
+    bits = info.bits, info.bits - 1 - mantissa, mantissa
+    return FloatSpec(*bits, info.max, info.tiny, smallest, np.float64(info.eps))
 
 
 def underflows_to_zero(value, dtype):
@@ -123,6 +101,5 @@ def quantize_blocks(x, block_size, levels):
 def dequantize_blocks(codes, scales, block_size, levels):
     n = codes.shape[0]
     each = np.repeat(scales.numpy(), block_size)[:n]
-    return torch.from_numpy(
-        (np.take(levels.double().numpy(), codes.numpy()) * each).astype(np.float32)
-    )
+    product = np.take(levels.double().numpy(), codes.numpy()) * each
+    return torch.from_numpy(product.astype(np.float32))

@@ -22,13 +22,9 @@ from tests.probes import precision as probes
 
 # dtype: (exponent bits, mantissa bits), as in the names of the fp8 formats
 FORMATS = {
-    "float64": (11, 52),
-    "float32": (8, 23),
-    "float16": (5, 10),
-    "bfloat16": (8, 7),
-    "float8_e4m3fn": (4, 3),
-    "float8_e5m2": (5, 2),
-}
+    "float64": (11, 52), "float32": (8, 23), "float16": (5, 10), "bfloat16": (8, 7),
+    "float8_e4m3fn": (4, 3), "float8_e5m2": (5, 2),
+}  # fmt: skip
 # The dtypes whose smallest subnormal can be halved as a Python float.
 NARROW = [dtype for dtype in FORMATS if dtype != "float64"]
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -45,18 +41,15 @@ def uniform(rng, low, high):
 
 def check_fields(student, fields, expected_of, *, hint, dtypes=tuple(FORMATS)):
     """Check fields of float_spec, as floats or ints, against a function of the dtype's name."""
-    results = student.run(probes.specs, dtypes=list(dtypes))
-    for dtype, got in zip(dtypes, results, strict=True):
+    for dtype, got in zip(dtypes, student.run(probes.specs, dtypes=list(dtypes)), strict=True):
         for field, expected in zip(fields, expected_of(dtype), strict=True):
             name = f"{field} of {dtype}"
             expect.kind(got[field], (float, int), of="float_spec", name=name, hint=hint)
-            tolerance = 1e-12 * expected
-            options = {"tolerance": tolerance, "name": name, "hint": hint}
-            expect.number(got[field], expected, of="float_spec", **options)
+            near = {"tolerance": 1e-12 * expected, "name": name, "hint": hint}
+            expect.number(got[field], expected, of="float_spec", **near)
 
 
 def limits(*fields):
-    """A function that gives these fields of torch.finfo."""
     return lambda dtype: [getattr(torch.finfo(getattr(torch, dtype)), field) for field in fields]
 
 
@@ -77,9 +70,8 @@ def bits(dtype):
 @pytest.mark.harm("wrong number")
 def test_bits_of_every_format(student):
     """bits is the sum of one sign bit, the exponent bits and the stored mantissa bits."""
-    fields = ("bits", "exponent_bits", "mantissa_bits")
     hint = "the sign takes one bit, and the leading 1 of a normal number is not stored"
-    check_fields(student, fields, bits, hint=hint)
+    check_fields(student, ("bits", "exponent_bits", "mantissa_bits"), bits, hint=hint)
 
 
 @pytest.mark.harm("wrong number")
@@ -244,7 +236,6 @@ def check_codes(codes, scales, x, block_size, levels, *, hint):
 
 
 def check_both(student, x, block_size, levels, *, hint):
-    """Check scales and codes of a call."""
     codes, scales = quantized(student, x, block_size, levels, hint=hint)
     check_scales(scales, x, block_size, levels, hint=hint)
     check_codes(codes, scales, x, block_size, levels, hint=hint)
@@ -319,12 +310,9 @@ def test_ties_go_to_the_lower_index(student):
         [4, 3, 2, 1, 0, -1, -2, -3, -4],
         [1, -4, 0, 3, -2, 4, -1, 2, -3],
     ):
-        nearest = [
-            min((abs(value - level), i) for i, level in enumerate(listed))[1]
-            for value in x.tolist()
-        ]
-        codes, _ = quantized(student, x, len(x), torch.tensor(listed, dtype=torch.float32))
-        want = torch.tensor(nearest)
+        levels = torch.tensor(listed, dtype=torch.float32)
+        codes, _ = quantized(student, x, len(x), levels)
+        want = (x[:, None] - levels).abs().argmin(dim=1)  # the first of equal distances
         expect.tensor(codes, want, of="quantize_blocks", name="the codes", hint=hint)
 
 
@@ -453,8 +441,7 @@ def test_dequantize_gives_float32(student, rng):
     """The result is float32 for levels of every dtype."""
     cases = []
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
-        levels = (even_levels(4) * 0.7).to(dtype)
-        cases.append((*random_codes(rng, 40, 8, 9), 8, levels))
+        cases.append((*random_codes(rng, 40, 8, 9), 8, (even_levels(4) * 0.7).to(dtype)))
     hint = "multiply in float32: the scales are float32, but the levels may not be"
     check_dequantized(student, cases, hint=hint)
 

@@ -27,7 +27,6 @@ def ridge(hw, dtype=torch.float32):
 
 
 def ask(student, function, before, hw, *after):
-    """Call the student's function with the arguments `before`, the device and `after`."""
     return student.run(
         probes.with_hardware, function=function, hardware=hw, before=before, after=after
     )
@@ -193,12 +192,10 @@ def test_min_rows(student, rng):
 def test_min_rows_of_a_small_matrix(student, rng):
     """For a matrix so small that no number of rows is enough, min_rows is None."""
     k, n, hw, dtype, _ = layers(rng, is_enough=True)[0]
-    some = ask(student, "min_rows", (k, n), hw, dtype)
-    expect.kind(some, int, of="min_rows", optional=True)
+    expect.kind(ask(student, "min_rows", (k, n), hw, dtype), int, of="min_rows", optional=True)
     for k, n, hw, dtype, _ in layers(rng, is_enough=False):
-        got = ask(student, "min_rows", (k, n), hw, dtype)
         hint = "with many rows the intensity comes close to a limit: is it high enough?"
-        expect.value(got, None, of="min_rows", hint=hint)
+        expect.value(ask(student, "min_rows", (k, n), hw, dtype), None, of="min_rows", hint=hint)
 
 
 # Stays: the tests of formulas use devices with one peak, so they miss a peak of another dtype.
@@ -207,14 +204,13 @@ def test_the_peak_is_that_of_the_dtype(student, rng):
     """Each dtype has its own peak, and every function uses the peak of the given dtype."""
     hw = device(rng)
     middle = float(sorted(ridge(hw, dtype) for dtype in DTYPES)[len(DTYPES) // 2])
-    works = {
+    for of, before in {
         "accelerator_intensity": (),
         "roofline_seconds": (1e6 * middle, 1.0),
         "is_compute_bound": (1.01 * middle, 1.0),
         "mfu": (1e15, 7.0),
         "attainable_mfu": (middle / 100,),
-    }
-    for of, before in works.items():
+    }.items():
         answers = []
         for dtype, peak in hw["peak_flops"].items():
             got = ask(student, of, before, hw, dtype)
@@ -233,19 +229,17 @@ def test_a_dtype_without_a_peak_is_refused(student, rng):
     """A dtype without a peak raises an error; no other dtype's peak is used instead."""
     hw = device(rng, one_peak=True)
     del hw["peak_flops"][torch.bfloat16]
-    works = {
+    for of, before in {
         "accelerator_intensity": (),
         "roofline_seconds": (1e12, 1e9),
         "is_compute_bound": (1e12, 1e9),
         "mfu": (1e12, 1.0),
         "attainable_mfu": (3.0,),
         "min_rows": (10**5, 10**5),
-    }
-    for of, before in works.items():
+    }.items():
         with expect.right_call("a dtype that the device has a peak for"):
             got = ask(student, of, before, hw, torch.float32)
             expect.kind(got, (float, int, bool, type(None)), of=of)
         for dtype in (torch.bfloat16, torch.float8_e5m2):
-            when = "hw has no peak for the dtype"
-            with expect.raises((ValueError, KeyError), of=of, when=when):
+            with expect.raises((ValueError, KeyError), of=of, when="hw has no peak for the dtype"):
                 ask(student, of, before, hw, dtype)

@@ -32,12 +32,8 @@ def sliding_windows(x, size, step):
     return x.unfold(0, size, step)
 
 
-# [inside_out] Builds the strides from the last dimension to the first, in loops.
+# [inside_out] Builds the strides of a view from the last dimension to the first, in loops.
 import math
-
-
-def shares_storage(a, b):
-    return a.untyped_storage()._cdata == b.untyped_storage()._cdata
 
 
 def element_offset(x, index):
@@ -50,14 +46,6 @@ def element_offset(x, index):
             raise ValueError(f"index[{d}]")
         position += i * x.stride(d)
     return position
-
-
-def contiguous_strides(shape):
-    strides, product = [], 1
-    for size in reversed(shape):
-        strides.insert(0, product)
-        product *= size
-    return tuple(strides)
 
 
 def view_strides(shape, stride, new_shape):
@@ -84,31 +72,11 @@ def view_strides(shape, stride, new_shape):
     return tuple(result) if j < 0 else (1,) * len(new_shape)
 
 
-def sliding_windows(x, size, step):
-    if size > x.numel():
-        raise ValueError(f"no windows of size {size} and step {step} in {x.numel()} elements")
-    count = 1 + (x.numel() - size) // step
-    return x.as_strided((count, size), (x.stride(0) * step, x.stride(0)))
-
-
 # [numbers_the_elements] Numbers the elements in memory and looks for strides that reproduce these
 # numbers.
-import itertools
 import math
 
 import torch
-
-
-def element_offset(x, index):
-    if len(index) != len(x.shape):
-        raise ValueError("index and x.shape have different lengths")
-    at = [range(n)[i] for n, i in zip(x.shape, index, strict=True)]
-    return x.storage_offset() + int((torch.tensor(at) * torch.tensor(x.stride())).sum())
-
-
-def contiguous_strides(shape):
-    products = itertools.accumulate([1, *reversed(shape)], lambda a, b: a * b)
-    return tuple(reversed(list(products)[: len(shape)]))
 
 
 def view_strides(shape, stride, new_shape):
@@ -125,7 +93,3 @@ def view_strides(shape, stride, new_shape):
     for d, (n, s) in enumerate(zip(new_shape, strides, strict=True)):
         shown += (torch.arange(n) * s).reshape([-1 if k == d else 1 for k in range(len(new_shape))])
     return tuple(strides) if torch.equal(shown, wanted) else None
-
-
-def sliding_windows(x, size, step):
-    return x.unfold(0, size, 1)[::step]

@@ -39,15 +39,9 @@ def test_shares_storage_of_views(student, rng):
     """Views of one storage share it even if they have no element or no dtype in common."""
     x = torch.rand(4, integers(rng, 3, 9, 1)[0], generator=rng)
     hint = "does the code compare the addresses of the first elements, or ranges of addresses?"
-    views = [
-        ((x, x), None),
-        ((x[0], x[3]), hint),
-        ((x[:2], x[2:]), hint),
-        ((x, x.T), None),
-        ((x[1:], x.view(torch.int32)), "a storage has no dtype"),
-        ((x[0, 0], x[-1, -1]), hint),
-        ((x[1:].detach(), x), hint),
-    ]
+    views = [((x, x), None), ((x[0], x[3]), hint), ((x[:2], x[2:]), hint), ((x, x.T), None)]
+    views += [((x[1:], x.view(torch.int32)), "a storage has no dtype")]
+    views += [((x[0, 0], x[-1, -1]), hint), ((x[1:].detach(), x), hint)]
     other = ((x, torch.zeros(9)), False, None)
     check_each(student, "shares_storage", [other, *((pair, True, hint) for pair, hint in views)])
 
@@ -58,9 +52,8 @@ def test_shares_storage_of_equal_copies(student, rng):
     """Tensors with equal values but separate storages share nothing."""
     x = torch.rand(5, generator=rng)
     pairs = [(x, x.clone()), (torch.zeros(3), torch.zeros(3)), (x[1:], x.double())]
-    check_each(
-        student, "shares_storage", [((x, x), True, None), *((p, False, None) for p in pairs)]
-    )
+    others = [(pair, False, None) for pair in pairs]
+    check_each(student, "shares_storage", [((x, x), True, None), *others])
 
 
 @pytest.mark.harm("rare")
@@ -89,8 +82,7 @@ def test_element_offset_is_where_the_element_lies(student, rng):
     x = numbered(6, 7)
     first = integers(rng, 1, 4, 1)[0]
     views = [(x[first:], (1, 2)), (x[first:, 3:], (0, 0)), (x[first], (4,)), (x.T[2:], (0, 1))]
-    hint = "is the storage offset added?"
-    cases = [((view, at), int(view[at]), hint) for view, at in views]
+    cases = [((view, at), int(view[at]), "is the storage offset added?") for view, at in views]
     check_each(student, "element_offset", cases)
 
 
@@ -109,13 +101,8 @@ def test_element_offset_refuses_wrong_indices(student):
     with expect.right_call("a 3×4 tensor, index (1, 2)"):
         expect.value(student.tensor_memory.element_offset(x, (1, 2)), 6, of="element_offset")
     few, out = "index has too few entries", "an index is out of range"
-    for index, when in [
-        ((1,), few),
-        ((1, 2, 0), "index has too many entries"),
-        ((3, 0), out),
-        ((0, 4), out),
-        ((0, -5), out),
-    ]:
+    lengths = [((1,), few), ((1, 2, 0), "index has too many entries")]
+    for index, when in [*lengths, ((3, 0), out), ((0, 4), out), ((0, -5), out)]:
         with expect.raises((IndexError, ValueError), of="element_offset", when=when):
             student.tensor_memory.element_offset(x, index)
 
@@ -131,8 +118,7 @@ def test_contiguous_strides_agree_with_torch(student, rng):
     asked = {"module": "tensor_memory", "function": "contiguous_strides", "calls": calls}
     for got, shape in zip(student.run(call_each, **asked), shapes, strict=True):
         expect.kind(got, (tuple, list), of="contiguous_strides")
-        expected = list(torch.empty(tuple(shape)).stride())
-        expect.value(list(got), expected, of="contiguous_strides")
+        expect.value(list(got), list(torch.empty(tuple(shape)).stride()), of="contiguous_strides")
 
 
 def check_views(student, cases):
@@ -194,14 +180,12 @@ def test_view_strides_needs_a_copy(student, rng):
             cases.append((view, new_shape, hint))
     hint = "the outer stride is exactly the inner size times the inner stride"
     for inner, more in itertools.product((1, 2, 3), (-1, 1)):
-        rows = torch.as_strided(x, (a, b), (b * inner + more, inner))
-        cases.append((rows, (a * b,), hint))
+        cases.append((torch.as_strided(x, (a, b), (b * inner + more, inner)), (a * b,), hint))
     gaps = torch.as_strided(numbered(30), (6, 4), (5, 1))
     cases += [(gaps, new_shape, hint) for new_shape in [(8, 3), (2, 4, 3), (2, 3, 4), (4, 6)]]
-    hint = "merge inside a group, never across groups"
     blocks = numbered(a, b, c, 6).permute(2, 3, 0, 1)
     for new_shape in [(c * 6, a * b), (c, 6, a * b), (c, 6 * a, b), (blocks.numel(),)]:
-        cases.append((blocks, new_shape, hint))
+        cases.append((blocks, new_shape, "merge inside a group, never across groups"))
     check_views(student, cases)
 
 
@@ -211,10 +195,8 @@ def test_view_strides_ignores_dimensions_of_size_one(student, rng):
     a, b = integers(rng, 2, 6, 2)
     hint = "no step is ever taken along a dimension of size 1"
     x = torch.as_strided(numbered(400), (a, 1, b, 1), (b, 77, 1, 0))
-    cases = [
-        (x, new_shape, hint)
-        for new_shape in [(a * b,), (1, a, 1, 1, b), (a, b, 1), (1, 1, a * b, 1), (b, a)]
-    ]
+    shapes = [(a * b,), (1, a, 1, 1, b), (a, b, 1), (1, 1, a * b, 1), (b, a)]
+    cases = [(x, new_shape, hint) for new_shape in shapes]
     between = torch.as_strided(numbered(400), (1, a, 1, 1, b), (5, b, 77, 3, 1))
     cases += [(between, new_shape, hint) for new_shape in [(a * b,), (b, a), (1, a, b)]]
     hint = "across a 1, two dimensions are still neighbours"
@@ -240,7 +222,6 @@ def test_view_strides_of_expanded_dimensions(student, rng):
 
 
 def check_windows(student, cases, *, hint=None):
-    """Check sliding_windows of each vector, size and step against Tensor.unfold."""
     asked = {"module": "tensor_memory", "function": "sliding_windows", "calls": cases}
     for got, (x, size, step) in zip(student.run(call_each, **asked), cases, strict=True):
         expect.tensor(got, x.unfold(0, size, step), of="sliding_windows", hint=hint)
@@ -251,8 +232,7 @@ def test_sliding_windows_agree_with_unfold(student, rng):
     """The windows start `step` elements apart. Every complete window is returned, and no other."""
     steps = [(10, 3, 1), (11, 4, 3), (9, 9, 2), (8, 1, 5), (12, 2, 2), (13, 5, 7)]
     cases = [(torch.rand(n, generator=rng), size, step) for n, size, step in steps]
-    hint = "(n - size) // step + 1 windows"
-    check_windows(student, [*cases, (torch.arange(7), 3, 2)], hint=hint)
+    check_windows(student, [*cases, (torch.arange(7), 3, 2)], hint="(n - size) // step + 1 windows")
 
 
 # Stays: other tests see strides only beside the question whether the windows are a view.
@@ -328,11 +308,10 @@ def test_nothing_that_is_given_changes(student, rng):
 def test_strides_are_tuples(student, rng):
     """Strides are a tuple, as from Tensor.stride, so that the two compare equal."""
     a, b = integers(rng, 2, 6, 2)
-    hint = "(20, 5, 1) == [20, 5, 1] is False in Python"
     for function, args, want in [
         ("contiguous_strides", ((a, b),), (b, 1)),
         ("view_strides", ((a, b), (b, 1), (a * b,)), (1,)),
     ]:
         got = getattr(student.tensor_memory, function)(*args)
-        expect.kind(got, tuple, of=function, hint=hint)
+        expect.kind(got, tuple, of=function, hint="(20, 5, 1) == [20, 5, 1] is False in Python")
         expect.value(got, want, of=function)

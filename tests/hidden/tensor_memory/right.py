@@ -1,15 +1,7 @@
 # Right solutions of tensor_memory in other styles; see grader/solutions/fragments.py.
 
 
-# [itemsize_and_loop] Multiplies the sizes one by one, and adds up storages that are not yet in a
-# list.
-def tensor_bytes(x):
-    total = x.dtype.itemsize
-    for size in x.shape:
-        total *= size
-    return total
-
-
+# [itemsize_and_loop] Adds up storages that are not yet in a list.
 def unique_bytes(tensors):
     total = 0
     seen = []
@@ -38,14 +30,6 @@ def unique_bytes(tensors):
 # [sorted_and_grouped] Sorts and groups storages by identity, and counts the largest size of each
 # group.
 from itertools import groupby
-
-
-def tensor_bytes(x):
-    return int(x.shape.numel() * x.element_size())
-
-
-def storage_bytes(x):
-    return x.untyped_storage().size()
 
 
 def unique_bytes(tensors):

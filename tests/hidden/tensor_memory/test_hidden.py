@@ -25,7 +25,6 @@ def random_shape(rng, dims):
 
 
 def check_bytes(got, expected, *, of, hint=None):
-    """Check a number of bytes, as an int or a float."""
     expect.kind(got, (int, float), of=of, hint=hint)
     expect.number(got, expected, of=of, tolerance=0, hint=hint)
 
@@ -47,13 +46,8 @@ def test_tensor_bytes_counts_what_a_view_shows(student, rng):
     rows, columns = random_shape(rng, 2)
     base = torch.zeros(rows, columns, 3)
     hint = "numel times the size of one element, not the size of the storage"
-    for view in (
-        base[:, :1].expand(rows, 9, 3),
-        base[:1, :1, :1].expand(rows, 8, 7),
-        base[1:, ::2],
-        base.permute(2, 0, 1),
-        base[0, 0, 0],
-    ):
+    expanded = base[:, :1].expand(rows, 9, 3), base[:1, :1, :1].expand(rows, 8, 7)
+    for view in (*expanded, base[1:, ::2], base.permute(2, 0, 1), base[0, 0, 0]):
         got = student.tensor_memory.tensor_bytes(view)
         check_bytes(got, view.numel() * 4, of="tensor_bytes", hint=hint)
 
@@ -63,15 +57,9 @@ def test_storage_bytes_is_the_whole_storage(student, rng):
     """The whole storage of a view is counted, however much of it the view shows, in any dtype."""
     rows, columns = random_shape(rng, 2)
     base = torch.zeros(rows, columns, 5, dtype=torch.float64)
-    for view in (
-        base,
-        base[1:, :, 2],
-        base[-1, -1, -1],
-        base[:, :1, :1].expand(rows, 40, 50),
-        base.transpose(0, 2),
-        base[1:].detach()[1:],
-        base.view(torch.int16)[0],
-    ):
+    views = [base, base[1:, :, 2], base[-1, -1, -1], base[:, :1, :1].expand(rows, 40, 50)]
+    views += [base.transpose(0, 2), base[1:].detach()[1:], base.view(torch.int16)[0]]
+    for view in views:
         check_bytes(student.tensor_memory.storage_bytes(view), base.numel() * 8, of="storage_bytes")
     for dtype in DTYPES:
         x = torch.zeros(random_shape(rng, 2), dtype=dtype)
@@ -85,13 +73,8 @@ def test_unique_bytes_counts_views_once(student, rng):
     hint = "are two views of one storage counted twice? Is the whole storage counted?"
     base, other = torch.zeros(*random_shape(rng, 2), 4), torch.zeros(random_shape(rng, 1))
     expected = base.numel() * 4 + other.numel() * 4
-    for group in (
-        [base[0], base[-1], base.transpose(0, 1)],
-        [base, base],
-        [base[1:]],
-        [base.view(torch.int8), base],
-        [base[:1].expand(9, -1, -1)],
-    ):
+    groups = [[base[0], base[-1], base.transpose(0, 1)], [base, base], [base[1:]]]
+    for group in [*groups, [base.view(torch.int8), base], [base[:1].expand(9, -1, -1)]]:
         got = student.tensor_memory.unique_bytes([group[0], other, *group[1:]])
         check_bytes(got, expected, of="unique_bytes", hint=hint)
 

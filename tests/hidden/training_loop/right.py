@@ -33,16 +33,9 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
 
     def get_batch(data):
         ix = torch.randint(len(data) - config.context_length, (config.batch_size,))
-        x = torch.stack(
-            [torch.from_numpy(data[i : i + config.context_length].astype(np.int64)) for i in ix]
-        )
-        y = torch.stack(
-            [
-                torch.from_numpy(data[i + 1 : i + 1 + config.context_length].astype(np.int64))
-                for i in ix
-            ]
-        )
-        return x.to(config.device), y.to(config.device)
+        rows = [data[i : i + config.context_length + 1].astype(np.int64) for i in ix]
+        xy = torch.stack([torch.from_numpy(row) for row in rows]).to(config.device)
+        return xy[:, :-1], xy[:, 1:]
 
     start = 0
     torch.manual_seed(config.seed)
@@ -73,9 +66,7 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
         else:
             ratio = (it - config.warmup_steps) / (config.steps - config.warmup_steps)
             coeff = 0.5 * (1.0 + math.cos(math.pi * ratio))
-            lr = config.min_learning_rate + coeff * (
-                config.max_learning_rate - config.min_learning_rate
-            )
+            lr = coeff * config.max_learning_rate + (1.0 - coeff) * config.min_learning_rate
         for group in optimizer.param_groups:
             group["lr"] = lr
         x, y = get_batch(train_tokens)
@@ -94,27 +85,15 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
                     log.close()
                 raise FloatingPointError(f"step {it}: loss is {step_loss}")
             loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(
-            model.parameters(),
-            float("inf") if config.max_grad_norm is None else config.max_grad_norm,
-        )
+        max_norm = float("inf") if config.max_grad_norm is None else config.max_grad_norm
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
         optimizer.step()
         losses.append(step_loss)
         lrs.append(lr)
         norms.append(norm.item())
         if log:
-            log.write(
-                json.dumps(
-                    {
-                        "step": it,
-                        "loss": step_loss,
-                        "lr": lr,
-                        "grad_norm": norm.item(),
-                        "tokens": x.numel(),
-                    }
-                )
-                + "\n"
-            )
+            line = {"step": it, "loss": step_loss, "lr": lr, "grad_norm": norm.item()}
+            log.write(json.dumps({**line, "tokens": x.numel()}) + "\n")
             log.flush()
         if config.eval_every and (it + 1) % config.eval_every == 0:
             state = torch.get_rng_state()
@@ -132,20 +111,12 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
             evals[it + 1] = total / config.eval_batches
             model.train()
             torch.set_rng_state(state)
-        last = it + 1 == config.steps
-        if config.checkpoint_path and (
-            last or (config.checkpoint_every and (it + 1) % config.checkpoint_every == 0)
-        ):
+        due = it + 1 == config.steps
+        due = due or (config.checkpoint_every and (it + 1) % config.checkpoint_every == 0)
+        if config.checkpoint_path and due:
+            state = {"model_state": model.state_dict(), "optimizer_state": optimizer.state_dict()}
             buffer = io.BytesIO()
-            torch.save(
-                {
-                    "model_state": model.state_dict(),
-                    "optimizer_state": optimizer.state_dict(),
-                    "rng_state": torch.get_rng_state(),
-                    "iter": it + 1,
-                },
-                buffer,
-            )
+            torch.save({**state, "rng_state": torch.get_rng_state(), "iter": it + 1}, buffer)
             with open(config.checkpoint_path + ".new", "wb") as f:
                 f.write(buffer.getbuffer())
             os.rename(config.checkpoint_path + ".new", config.checkpoint_path)
@@ -167,19 +138,15 @@ def _learning_rates(config):
     steps = np.arange(config.steps)
     ramp = steps / max(1, config.warmup_steps)
     turn = (steps - config.warmup_steps) / np.maximum(1, config.steps - config.warmup_steps)
-    cosine = (
-        config.min_learning_rate
-        + (config.max_learning_rate - config.min_learning_rate) * (1 + np.cos(np.pi * turn)) / 2
-    )
-    return np.where(steps < config.warmup_steps, config.max_learning_rate * ramp, cosine)
+    low, high = config.min_learning_rate, config.max_learning_rate
+    cosine = low + (high - low) * (1 + np.cos(np.pi * turn)) / 2
+    return np.where(steps < config.warmup_steps, high * ramp, cosine)
 
 
 def _windows(tokens, config):
-    starts = np.random.randint(0, len(tokens) - config.context_length, config.batch_size)
-    xy = [
-        np.array([tokens[i + k : i + k + config.context_length] for i in starts], dtype=np.int64)
-        for k in (0, 1)
-    ]
+    length = config.context_length
+    starts = np.random.randint(0, len(tokens) - length, config.batch_size)
+    xy = [np.array([tokens[i + k : i + k + length] for i in starts], np.int64) for k in (0, 1)]
     return [torch.from_numpy(part).to(config.device) for part in xy]
 
 
@@ -210,9 +177,8 @@ def _validate(model, tokens, config):
         for _ in range(config.eval_batches):
             x, y = _windows(tokens, config)
             rows = config.micro_batch_size or len(x)
-            total += sum(
-                _forward(model, a, b, config).item() for a, b in zip(x.split(rows), y.split(rows))
-            )
+            parts = zip(x.split(rows), y.split(rows))
+            total += sum(_forward(model, *part, config).item() for part in parts)
     for module, mode in modes:
         module.training = mode
     _set_state(state)
@@ -276,22 +242,13 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
         if config.eval_every and step % config.eval_every == 0:
             result.eval_losses[step] = extra["val_loss"] = _validate(model, val_tokens, config)
         if config.log_path is not None:
+            line = {"step": step - 1, "loss": loss, "lr": lr, "grad_norm": norm, **extra}
             with open(config.log_path, "a", buffering=1) as file:
-                file.write(
-                    json.dumps(
-                        {"step": step - 1, "loss": loss, "lr": lr, "grad_norm": norm, **extra}
-                    )
-                    + "\n"
-                )
-        if config.checkpoint_path is not None and (
-            step == config.steps
-            or (config.checkpoint_every and step % config.checkpoint_every == 0)
-        ):
-            saved = {
-                "model": model.state_dict(),
-                "optimizer": optimizer.state_dict(),
-                "scheduler": scheduler.state_dict(),
-            }
+                file.write(json.dumps(line) + "\n")
+        due = config.checkpoint_every and step % config.checkpoint_every == 0
+        if config.checkpoint_path is not None and (step == config.steps or due):
+            saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            saved["scheduler"] = scheduler.state_dict()
             with open(config.checkpoint_path + ".part", "wb") as file:
                 pickle.dump({**saved, "random": _state(), "first": step}, file)
             os.replace(config.checkpoint_path + ".part", config.checkpoint_path)
@@ -312,19 +269,15 @@ class Trainer:
     def batch(self, tokens, salt):
         generator = torch.Generator()
         generator.manual_seed(self.config.seed * 1_000_003 + salt)
-        length = self.config.context_length
-        starts = torch.randint(
-            len(tokens) - length, [self.config.batch_size], generator=generator
-        ).numpy()
+        length, shape = self.config.context_length, [self.config.batch_size]
+        starts = torch.randint(len(tokens) - length, shape, generator=generator)
         view = np.lib.stride_tricks.sliding_window_view(tokens, length + 1)
-        both = torch.as_tensor(view[starts].astype(np.int64), device=self.config.device)
+        both = torch.as_tensor(view[starts.numpy()].astype(np.int64), device=self.config.device)
         return both[:, :length], both[:, 1:]
 
     def loss(self, x, y):
-        kind = torch.device(self.config.device).type
-        with torch.autocast(
-            kind, dtype=self.config.autocast_dtype, enabled=bool(self.config.autocast_dtype)
-        ):
+        kind, dtype = torch.device(self.config.device).type, self.config.autocast_dtype
+        with torch.autocast(kind, dtype=dtype, enabled=bool(dtype)):
             logits = self.model(x)
         return F.cross_entropy(logits.double().flatten(end_dim=-2), y.flatten())
 
@@ -338,22 +291,14 @@ class Trainer:
             loss = self.loss(x[i : i + size], y[i : i + size]) * len(x[i : i + size])
             (loss / config.batch_size).backward()
             weighted.append(loss.item())
-        loss = (
-            math.fsum(weighted) / config.batch_size
-            if all(map(math.isfinite, weighted))
-            else math.nan
-        )
-        if math.isnan(loss):
+        if not all(map(math.isfinite, weighted)):
             raise FloatingPointError(f"no finite loss at step {self.step}")
+        loss = math.fsum(weighted) / config.batch_size
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = math.sqrt(math.fsum(float(g.double().square().sum()) for g in gradients))
-        scale = (
-            1.0
-            if config.max_grad_norm is None
-            else min(1.0, config.max_grad_norm / max(norm, 1e-12))
-        )
+        limit = math.inf if config.max_grad_norm is None else config.max_grad_norm
         for g in gradients:
-            g.mul_(scale)
+            g.mul_(min(1.0, limit / max(norm, 1e-12)))
         lr = _learning_rate(self.step, config)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
@@ -375,11 +320,10 @@ class Trainer:
             size = self.config.micro_batch_size or self.config.batch_size
             losses = []
             for i in range(self.config.eval_batches):
-                x, y = self.batch(tokens, 500_000 + i)
-                parts = [(x[j : j + size], y[j : j + size]) for j in range(0, len(x), size)]
-                losses.append(
-                    sum(self.loss(*part).item() * len(part[0]) for part in parts) / len(x)
-                )
+                xy = self.batch(tokens, 500_000 + i)
+                parts = zip(*(each.split(size) for each in xy))
+                total = sum(self.loss(*part).item() * len(part[0]) for part in parts)
+                losses.append(total / len(xy[0]))
         self.model = trained
         self.set_random(before)
         return float(np.mean(losses))

@@ -24,21 +24,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kit import expect
+from tests.hidden import ExpectOf
 from tests.probes import training as probes
+
+expect = ExpectOf("train")
 
 EPS = torch.finfo(torch.float32).eps
 TRAIN, VAL, WIDTH = 23, 17, 5
 VOCABULARY = TRAIN + VAL
-DEFAULTS = {
-    "steps": 5,
-    "batch_size": 4,
-    "context_length": 6,
-    "max_learning_rate": 0.5,
-    "min_learning_rate": 0.1,
-    "warmup_steps": 0,
-    "max_grad_norm": None,
-}
+DEFAULTS = {"steps": 5, "batch_size": 4, "context_length": 6, "max_grad_norm": None}
+DEFAULTS |= {"max_learning_rate": 0.5, "min_learning_rate": 0.1, "warmup_steps": 0}
 
 
 def run_of(rng, *, model=None, optimizer="SGD", **config):
@@ -56,7 +51,6 @@ def run_of(rng, *, model=None, optimizer="SGD", **config):
 
 
 def with_positions(rng, run):
-    """The same inputs with tokens that are all different."""
     return {
         **run,
         "train_tokens": torch.randperm(TRAIN, generator=rng).numpy(),
@@ -68,12 +62,10 @@ IN_ORDER = {"in_order": True}
 
 
 def changed(inputs, **config):
-    """The same inputs with some fields of the config replaced."""
     return {**inputs, "config": {**inputs["config"], **config}}
 
 
 def scaled(run, embedding, head):
-    """The same run with parameters of other magnitudes."""
     first, second = run["parameters"]
     return {**run, "parameters": [first * embedding, second * head]}
 
@@ -96,7 +88,7 @@ def readable(got, run):
     for tokens in asked["tokens"]:
         fit = fit and tokens.dim() == 2 and tokens.numel() > 0 and not tokens.is_floating_point()
         fit = fit and 0 <= int(tokens.min()) <= int(tokens.max()) < vocabulary
-    expect.that(fit, "train does not use the model or the optimizer as intended", of="train")
+    expect.that(fit, "train does not use the model or the optimizer as intended")
     return got
 
 
@@ -104,12 +96,11 @@ def readable(got, run):
 
 
 def check_result(got):
-    """Check that train returned a TrainResult, and return its fields."""
     result = got["result"]
-    expect.that(not got["stopped"], "FloatingPointError although every loss is finite", of="train")
-    expect.that(result is not None, "returned None: is a `return` missing?", of="train")
+    expect.that(not got["stopped"], "FloatingPointError although every loss is finite")
+    expect.that(result is not None, "returned None: is a `return` missing?")
     is_result = isinstance(result, dict) and set(result) == set(probes.FIELDS)
-    expect.that(is_result, f"expected a TrainResult, got {result}", of="train")
+    expect.that(is_result, f"expected a TrainResult, got {result}")
     return result
 
 
@@ -119,35 +110,33 @@ def column(got, name, count):
     Another test judges whether they are floats.
     """
     values = check_result(got)[name]
-    expect.kind(values, list, of="train", name=name)
+    expect.kind(values, list, name=name)
     reason = f"{name} has {len(values)} entries for {count} steps"
-    hint = "one entry for each step of this call"
-    expect.that(len(values) == count, reason, of="train", hint=hint)
+    expect.that(len(values) == count, reason, hint="one entry for each step of this call")
     return [finite(value, name) for value in values]
 
 
 def finite(value, name):
     """A number from a result, which may be a tensor of one element."""
     value = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
-    expect.kind(value, (float, int), of="train", name=f"an entry of {name}")
+    expect.kind(value, (float, int), name=f"an entry of {name}")
     number = float(value)
-    expect.that(math.isfinite(number), f"an entry of {name} is {number}", of="train")
+    expect.that(math.isfinite(number), f"an entry of {name} is {number}")
     return number
 
 
 def first_step(got):
-    """The step that a run says it started with."""
     first = check_result(got)["first_step"]
-    expect.kind(first, int, of="train", name="first_step")
+    expect.kind(first, int, name="first_step")
     return first
 
 
 def eval_losses(got):
     """The result's evaluations, as a dict from the number of steps taken to the loss."""
     losses = check_result(got)["eval_losses"]
-    expect.kind(losses, dict, of="train", name="eval_losses")
+    expect.kind(losses, dict, name="eval_losses")
     for key in losses:
-        expect.kind(key, int, of="train", name="a key of eval_losses")
+        expect.kind(key, int, name="a key of eval_losses")
     return {key: finite(loss, "eval_losses") for key, loss in losses.items()}
 
 
@@ -156,7 +145,7 @@ def evaluated_when_due(got, run):
     losses, every = eval_losses(got), run["config"].get("eval_every", 0)
     keys = [done for done in range(1, run["config"]["steps"] + 1) if every and done % every == 0]
     hint = "evaluate after step s, counted from 0, if eval_every divides s + 1: the key"
-    expect.value(sorted(losses), keys, of="train", name="the keys of eval_losses", hint=hint)
+    expect.value(sorted(losses), keys, name="the keys of eval_losses", hint=hint)
     return losses
 
 
@@ -165,8 +154,7 @@ def forwards(got, which):
     chosen = []
     for number, tokens in enumerate(got["forwards"]["tokens"]):
         of_training = (tokens < TRAIN).float().mean().item()
-        reason = "a batch mixes training and validation tokens"
-        expect.that(of_training in (0, 1), reason, of="train")
+        expect.that(of_training in (0, 1), "a batch mixes training and validation tokens")
         chosen += [number] if of_training == (which == "train") else []
     return chosen
 
@@ -177,7 +165,6 @@ def passes_of(got, step):
 
 
 def passes(got, step):
-    """The training windows of each forward pass of a step."""
     return [got["forwards"]["tokens"][number].long() for number in passes_of(got, step)]
 
 
@@ -188,16 +175,14 @@ def batches(got, inputs):
 
 
 def batch(parts, config):
-    """The windows of one step's forward passes together."""
     hint = "one optimizer.step for each batch"
-    expect.that(len(parts) > 0, "a step has no training batch", of="train", hint=hint)
-    reason = "a window is not context_length tokens long"
+    expect.that(len(parts) > 0, "a step has no training batch", hint=hint)
     whole = {part.shape[1] for part in parts} == {config["context_length"]}
-    expect.that(whole, reason, of="train")
+    expect.that(whole, "a window is not context_length tokens long")
     windows = torch.cat(parts)
     reason = f"{len(windows)} windows in a step with batch_size {config['batch_size']}"
     hint = "each of them goes through the model once"
-    expect.that(len(windows) == config["batch_size"], reason, of="train", hint=hint)
+    expect.that(len(windows) == config["batch_size"], reason, hint=hint)
     return windows
 
 
@@ -206,14 +191,13 @@ def starts_of(windows, data):
     places = torch.full((VOCABULARY,), -1)
     places[torch.from_numpy(data)] = torch.arange(len(data))
     starts = places[windows[:, 0]]
-    reason = "a window holds a token that is not in the data"
-    expect.that(int(starts.min()) >= 0, reason, of="train")
+    expect.that(int(starts.min()) >= 0, "a window holds a token that is not in the data")
     reason = "the last target of a window would be outside the data"
     inside = int(starts.max()) + windows.shape[1] < len(data)
-    expect.that(inside, reason, of="train", hint="the starts are 0 … n - context_length - 1")
+    expect.that(inside, reason, hint="the starts are 0 … n - context_length - 1")
     pieces = data[starts.numpy()[:, None] + np.arange(windows.shape[1])]
     reason = "a window is not a piece of the data"
-    expect.that(torch.equal(windows, torch.from_numpy(pieces)), reason, of="train")
+    expect.that(torch.equal(windows, torch.from_numpy(pieces)), reason)
     return starts.tolist()
 
 
@@ -244,12 +228,12 @@ def step_of(got, step):
     """The parameters and gradients with which the optimizer took one step, in float64."""
     steps = got["steps"]
     reason = f"the optimizer stepped {len(steps['parameters'])} times, less often than it should"
-    expect.that(step < len(steps["parameters"]), reason, of="train")
+    expect.that(step < len(steps["parameters"]), reason)
     gradients = steps["gradients"][step]
     parameters = [p.double().requires_grad_() for p in steps["parameters"][step]]
     for gradient, p in zip(gradients[:2], parameters, strict=False):
         is_gradient = isinstance(gradient, Tensor) and gradient.shape == p.shape
-        expect.that(is_gradient, "a parameter has no gradient when the optimizer steps", of="train")
+        expect.that(is_gradient, "a parameter has no gradient when the optimizer steps")
     return parameters, [g.double() for g in gradients[:2]]
 
 
@@ -301,7 +285,7 @@ def check_gradients(got, step, run, *, hint):
     for gradient, want, atol in zip(gradients, expected, tolerances, strict=True):
         name = "a gradient with which the optimizer steps"
         near = {"atol": atol * scale, "rtol": 2 * spared + 8 * EPS}
-        expect.tensor(gradient, want * scale, of="train", name=name, hint=hint, **near)
+        expect.tensor(gradient, want * scale, name=name, hint=hint, **near)
 
 
 # --- the learning rate
@@ -325,24 +309,23 @@ def test_the_learning_rate_of_each_step(student, rng):
                 want = low + (high - low) * (1 + cosine) / 2
                 hint = "max at step warmup_steps, then a cosine that would reach min at `steps`"
             name = f"the learning rate of step {step}"
-            expect.number(lr, want, of="train", tolerance=1e-6 * high, name=name, hint=hint)
+            expect.number(lr, want, tolerance=1e-6 * high, name=name, hint=hint)
 
 
 @pytest.mark.stage(1)
 @pytest.mark.harm("trains worse")
 def test_every_group_gets_the_learning_rate(student, rng):
     """The optimizer steps once per step, with that step's learning rate in every group."""
-    run = run_of(rng, steps=7, warmup_steps=2) | {"groups": 2}
-    got = trained(student, **run)
+    got = trained(student, **run_of(rng, steps=7, warmup_steps=2), groups=2)
     reported, given = column(got, "learning_rates", 7), got["steps"]["learning_rates"]
-    expect.that(len(given) == 7, f"the optimizer stepped {len(given)} times in 7 steps", of="train")
+    expect.that(len(given) == 7, f"the optimizer stepped {len(given)} times in 7 steps")
     hint = 'group["lr"] = lr for every group of optimizer.param_groups, before optimizer.step()'
     for lr, groups in zip(reported, given, strict=True):
-        expect.parts(groups, 2, of="train", name="groups")
+        expect.parts(groups, 2, name="groups")
         for group in groups:
-            expect.kind(group, (float, int), of="train", name="the learning rate of a group")
+            expect.kind(group, (float, int), name="the learning rate of a group")
             reason = "a group steps with a learning rate other than the reported one"
-            expect.that(abs(group - lr) <= 1e-6 * lr, reason, of="train", hint=hint)
+            expect.that(abs(group - lr) <= 1e-6 * lr, reason, hint=hint)
 
 
 # --- loss and gradients
@@ -364,7 +347,7 @@ def test_the_loss_of_each_step(student, rng):
             hint = "the target of a token is the next one; take the mean over the batch's tokens"
             atol = loss_tolerance(parameters, windows.numel())
             name = f"the loss of step {step}"
-            expect.number(losses[step], want, of="train", tolerance=atol, name=name, hint=hint)
+            expect.number(losses[step], want, tolerance=atol, name=name, hint=hint)
 
 
 @pytest.mark.stage(1)
@@ -410,7 +393,7 @@ def test_the_loss_of_micro_batches(student, rng):
         hint = "take the mean over the batch, with each micro-batch weighted by its windows"
         atol = loss_tolerance(parameters, windows.numel(), len(parts))
         name = "the loss of a step in micro-batches"
-        expect.number(loss, want, of="train", tolerance=atol, name=name, hint=hint)
+        expect.number(loss, want, tolerance=atol, name=name, hint=hint)
 
 
 @pytest.mark.stage(2)
@@ -425,19 +408,17 @@ def test_a_step_takes_little_memory(student, rng):
         got = trained(student, **run)
         sizes = [len(part) for part in passes(got, 0)]
         reason = f"{sum(sizes)} windows go through the model in a step with batch_size {size}"
-        expect.that(sum(sizes) == size, reason, of="train")
+        expect.that(sum(sizes) == size, reason)
         reason = f"{max(sizes)} windows are in the model at once with micro_batch_size {micro}"
-        hint = "x.split(micro_batch_size)"
-        expect.that(max(sizes) <= (micro or size), reason, of="train", hint=hint)
+        expect.that(max(sizes) <= (micro or size), reason, hint="x.split(micro_batch_size)")
         recorded = any(got["forwards"]["grad_enabled"][n] for n in forwards(got, "val"))
-        reason = "an evaluation records gradients"
-        expect.that(not recorded, reason, of="train", hint="torch.no_grad()")
+        expect.that(not recorded, "an evaluation records gradients", hint="torch.no_grad()")
         result = check_result(got)
         for name in ("losses", "learning_rates", "grad_norms"):
             for value in result[name] if column(got, name, 1) else []:
                 reason = f"wrong type in {name}: expected float, got {expect.type_name(value)}"
                 is_number = isinstance(value, (float, int))
-                expect.that(is_number, reason, of="train", hint="tensor.item() is a float")
+                expect.that(is_number, reason, hint="tensor.item() is a float")
 
 
 # --- clipping
@@ -469,10 +450,10 @@ def test_norms_before_clipping(student, rng):
         near = {"tolerance": sum(errors) * math.sqrt(VOCABULARY * WIDTH) + 8 * EPS * want}
         name, (norm,) = "the norm of the gradients", column(got, "grad_norms", 1)
         hint = "the root of the sum of all squares, over all parameters, before any scaling"
-        expect.number(norm, want, of="train", name=name, hint=hint, **near)
+        expect.number(norm, want, name=name, hint=hint, **near)
         for p in got["parameters"][2:]:
             name, hint = "a parameter without a gradient", "leave its .grad None: no step for it"
-            expect.tensor(p, torch.ones(3), of="train", name=name, hint=hint)
+            expect.tensor(p, torch.ones(3), name=name, hint=hint)
 
 
 @pytest.mark.stage(2)
@@ -513,15 +494,14 @@ def test_batches_are_windows_of_the_data(student, rng):
         run = with_positions(rng, run_of(rng, steps=8, context_length=length, batch_size=size))
         got = trained(student, **run, stored_as="uint16", watch=IN_ORDER)
         dtypes = {tokens.dtype for tokens in got["forwards"]["tokens"]}
-        reason = "the model is given tokens that are not int64"
-        expect.that(dtypes == {torch.int64}, reason, of="train")
+        expect.that(dtypes == {torch.int64}, "the model is given tokens that are not int64")
         starts = [starts_of(windows, run["train_tokens"]) for windows in batches(got, run)]
         if size == 32:
             new = len({tuple(found) for found in starts}) == 8
-            expect.that(new, "a step has the same batch as another", of="train")
+            expect.that(new, "a step has the same batch as another")
             apart = [{b - a for a, b in pairwise(s)} for s in starts]
             drawn = all(len(set(s)) > 3 and len(a) > 3 for s, a in zip(starts, apart, strict=True))
-            expect.that(drawn, "the windows of a batch do not start independently", of="train")
+            expect.that(drawn, "the windows of a batch do not start independently")
 
 
 @pytest.mark.stage(1)
@@ -534,15 +514,13 @@ def test_every_start_is_equally_likely(student, rng):
         run = run_of(rng, context_length=length, batch_size=size, steps=steps)
         run = with_positions(rng, run)
         got = trained(student, **run, watch=IN_ORDER)
-        starts = [
-            s for windows in batches(got, run) for s in starts_of(windows, run["train_tokens"])
-        ]
+        windows = torch.cat(batches(got, run))
+        starts = starts_of(windows, run["train_tokens"])
         reason = "one of two starts is never drawn: is it the last one?"
-        expect.that(len({*starts}) > 1, reason, of="train", hint=hint)
+        expect.that(len({*starts}) > 1, reason, hint=hint)
         spread = 8 * math.sqrt((count - 1) * draws) / count  # standard deviations of a share
         fair = all(abs(starts.count(s) - draws / count) < spread for s in range(count))
-        reason = f"one of {count} starts is drawn too rarely or too often"
-        expect.that(fair, reason, of="train", hint=hint)
+        expect.that(fair, f"one of {count} starts is drawn too rarely or too often", hint=hint)
 
 
 @pytest.mark.stage(1)
@@ -553,16 +531,16 @@ def test_the_seed_decides(student, rng):
     first, again = (trained(student, **run, seed_before=seed) for seed in (1, 2))
     hint = "does config.seed determine the batches?"
     same = column(first, "losses", 3) == column(again, "losses", 3)
-    expect.that(same, "two runs with the same seed have different losses", of="train", hint=hint)
+    expect.that(same, "two runs with the same seed have different losses", hint=hint)
     drawn, longer = torch.stack(batches(first, run)), changed(run, steps=5)
     same = torch.equal(torch.stack(batches(trained(student, **longer), longer)[:3]), drawn)
-    expect.that(same, "a longer run begins with other batches", of="train", hint=hint)
+    expect.that(same, "a longer run begins with other batches", hint=hint)
     # A seed may be hashed: torch.Generator uses 32 bits of it, so two seeds may happen to agree.
     differ = any(
         not torch.equal(torch.stack(batches(trained(student, **changed(run, seed=n)), run)), drawn)
         for n in range(1, 9)
     )
-    expect.that(differ, "another seed gives the same batches", of="train", hint=hint)
+    expect.that(differ, "another seed gives the same batches", hint=hint)
 
 
 @pytest.mark.stage(1)
@@ -579,10 +557,10 @@ def test_only_the_batches_are_read(student, rng):
     got, windows = student.run(probes.trained_on_endless_data, token=40_000, length=2**50, **run)
     right = sum(int((tokens == 40_000).sum()) for tokens in windows)
     reason = f"the model was given {right} of the 4 · 6 tokens that are 40,000"
-    expect.that(right == 24, reason, of="train", hint="keep uint16 values: astype(np.int64)")
+    expect.that(right == 24, reason, hint="keep uint16 values: astype(np.int64)")
     (loss,) = column(got, "losses", 1)
     want = math.log(40_001)  # all logits are 0
-    expect.number(loss, want, of="train", tolerance=EPS * 40_001, name="the loss")
+    expect.number(loss, want, tolerance=EPS * 40_001, name="the loss")
 
 
 # --- evaluation
@@ -593,7 +571,7 @@ def evaluations(got):
     found = {}
     for number in forwards(got, "val"):
         reason, hint = "an evaluation does not run in eval mode", "model.eval()"
-        expect.that(not got["forwards"]["training"][number], reason, of="train", hint=hint)
+        expect.that(not got["forwards"]["training"][number], reason, hint=hint)
         tokens = got["forwards"]["tokens"][number].long()
         found.setdefault(got["forwards"]["steps_before"][number], []).append((number, tokens))
     return found
@@ -612,35 +590,33 @@ def test_the_loss_of_an_evaluation(student, rng):
         got = trained(student, **changed(run, max_learning_rate=0.01))
         losses, windows = evaluated_when_due(got, run), evaluations(got)
         steps = [*got["steps"]["parameters"], got["parameters"]]
-        expect.that(len(steps) == 8, "the optimizer did not step once per step", of="train")
+        expect.that(len(steps) == 8, "the optimizer did not step once per step")
         for key in losses:
             hint = "the mean over eval_batches batches of batch_size windows, after the step"
             size = sum(len(tokens) for _, tokens in windows.get(key, []))
             reason = f"an evaluation of {count} batches of 4 windows has {size} windows"
-            expect.that(size == count * 4, reason, of="train", hint=hint)
+            expect.that(size == count * 4, reason, hint=hint)
             parameters, data = [p.double() for p in steps[key]], run["val_tokens"]
             want, atol = 0.0, 0.0
             for number, tokens in windows[key]:  # later forward passes are louder
                 want += float(true_loss(parameters, tokens, data, number + 1)) * len(tokens) / size
                 atol = loss_tolerance(parameters, 6 * size, number + 1)
-            name = f"eval_losses[{key}]"
-            expect.number(losses[key], want, of="train", tolerance=atol, name=name, hint=hint)
+            expect.number(losses[key], want, tolerance=atol, name=f"eval_losses[{key}]", hint=hint)
     run = run_of(rng, steps=3, batch_size=8, context_length=3, eval_every=1, eval_batches=8)
     run = with_positions(rng, run) | {"model": {"dropout": 0.4}}  # which moves torch's state
     got = trained(student, **run, watch=IN_ORDER)
-    windows = evaluations(got)
-    drawn = [torch.cat([tokens for _, tokens in found]) for found in windows.values()]
+    drawn = [torch.cat([tokens for _, tokens in found]) for found in evaluations(got).values()]
     starts = [sorted(starts_of(found, run["val_tokens"])) for found in drawn]
     parameters, seen = [p.double() for p in got["parameters"]], drawn[-1]
     want = float(true_loss(parameters, seen, run["val_tokens"]))
     atol, hint = loss_tolerance(parameters, seen.numel()), "the target of a token is the next one"
-    expect.number(eval_losses(got).get(3), want, of="train", tolerance=atol, hint=hint)
+    expect.number(eval_losses(got).get(3), want, tolerance=atol, hint=hint)
     hint, reason = "draw them from the same seed", "two evaluations use different batches"
-    expect.that(all(s == starts[0] for s in starts), reason, of="train", hint=hint)
+    expect.that(all(s == starts[0] for s in starts), reason, hint=hint)
     # By chance this happens less than once in 1e17 runs.
     again = all(starts[0].count(start) % 8 == 0 for start in set(starts[0]))
     reason = "an evaluation uses the same batch again and again"
-    expect.that(not again, reason, of="train", hint="use eval_batches different batches")
+    expect.that(not again, reason, hint="use eval_batches different batches")
 
 
 @pytest.mark.stage(3)
@@ -651,19 +627,18 @@ def test_evaluation_changes_no_training(student, rng):
     got = trained(student, **run)
     seen = [got["forwards"]["training"][number] for number in forwards(got, "train")]
     hint = "after an evaluation, the model is in training mode again"
-    expect.that(all(seen), "a step trains in eval mode", of="train", hint=hint)
+    expect.that(all(seen), "a step trains in eval mode", hint=hint)
     run |= {"optimizer": "AdamW"}
     for other, what, hint in [
         (with_positions(rng, run), "batches", "evaluations draw from a generator of their own"),
         (run | {"model": {"dropout": 0.4}}, "losses", "put torch's random state back afterwards"),
     ]:
         agreeing = student.run(probes.with_and_without_evaluations, **other)
-        reason = "no validation tokens went through the model"
-        expect.that(agreeing["evaluated"] > 0, reason, of="train")
+        expect.that(agreeing["evaluated"] > 0, "no validation tokens went through the model")
         reason = f"{what} differ from those of a run without evaluations after an evaluation"
-        expect.that(agreeing[what] >= 6, reason, of="train", hint=hint)
+        expect.that(agreeing[what] >= 6, reason, hint=hint)
         reason = "parameters differ from those of a run without evaluations"
-        expect.that(agreeing["parameters"] == 2, reason, of="train", hint=hint)
+        expect.that(agreeing["parameters"] == 2, reason, hint=hint)
 
 
 # --- lower precision, and losses that are not finite
@@ -679,15 +654,15 @@ def test_autocast_keeps_float32(student, rng):
     logits = got["forwards"]["logits"]
     hint = "use torch.autocast around forward and loss, and do not convert the model"
     right = {x.dtype for x in logits} == {torch.bfloat16}
-    expect.that(right, "logits do not have autocast_dtype", of="train", hint=hint)
+    expect.that(right, "logits do not have autocast_dtype", hint=hint)
     kept = [x for x in chain(got["parameters"], *got["steps"]["gradients"]) if x is not None]
     is_float32 = {x.dtype for x in kept} == {torch.float32} and got["has_float32_state"]
     reason = "parameters, gradients or the optimizer's state are not float32"
-    expect.that(is_float32, reason, of="train", hint=hint)
+    expect.that(is_float32, reason, hint=hint)
     reason = "the backward pass runs under autocast"
-    expect.that(not got["autocast_in_backward"], reason, of="train", hint="leave it before that")
+    expect.that(not got["autocast_in_backward"], reason, hint="leave it before that")
     losses, whole = column(got, "losses", 4), len(logits) == len(got["forwards"]["tokens"])
-    expect.that(whole, "logits without tokens", of="train")
+    expect.that(whole, "logits without tokens")
     for step, windows in enumerate(batches(got, run)):
         of_step = torch.cat([logits[number] for number in passes_of(got, step)]).double()
         check_bfloat16(got, step, windows, of_step, losses[step], run)
@@ -696,20 +671,20 @@ def test_autocast_keeps_float32(student, rng):
 def check_bfloat16(got, step, windows, logits, loss, run):
     """Check a step's bfloat16 logits, and its loss against the loss of those logits."""
     reason = "train does not use the model's logits unchanged"
-    expect.that(logits.shape == (*windows.shape, VOCABULARY), reason, of="train")
+    expect.that(logits.shape == (*windows.shape, VOCABULARY), reason)
     (embedding, head), _ = step_of(got, step)
     # Each factor, each product, each sum and the result are rounded to 8 bits.
     most = (WIDTH + 3) * 2**-8 * (embedding.abs()[windows] @ head.abs().T)
     right = bool(((logits - embedding[windows] @ head.T).abs() <= most).all())
     hint = "leave autocast before the optimizer steps: inside, it keeps copies of parameters"
     reason = "the forward pass of a step does not use the parameters as they are then"
-    expect.that(right, reason, of="train", hint=hint)
+    expect.that(right, reason, hint=hint)
     answers = targets(windows, run["train_tokens"]).flatten()
     want = float(F.cross_entropy(logits.flatten(0, 1), answers))
     # Since the logits are given, only the log of a sum of exponentials and a mean are rounded.
     atol = EPS * (VOCABULARY + windows.numel() + 8 * (1 + float(logits.abs().max())))
     name, hint = f"the loss of step {step}, given its logits", "compute the loss in float32"
-    expect.number(loss, want, of="train", tolerance=atol, name=name, hint=hint)
+    expect.number(loss, want, tolerance=atol, name=name, hint=hint)
 
 
 @pytest.mark.stage(1)
@@ -722,11 +697,9 @@ def test_a_loss_that_is_no_number_ends_the_run(student, rng):
     for kind, infinite in (("NaN", False), ("infinite", True)):
         got = trained(student, **run, watch={"break_at": 3, "infinite": infinite})
         hint = "math.isfinite(loss), between the loss and optimizer.step()"
-        reason = f"no FloatingPointError although a loss is {kind}"
-        expect.that(got["stopped"], reason, of="train", hint=hint)
-        taken = len(got["steps"]["parameters"])
+        expect.that(got["stopped"], f"no FloatingPointError although a loss is {kind}", hint=hint)
         reason = f"the optimizer steps although the loss is {kind}"
-        expect.that(taken == 3, reason, of="train", hint=hint)
+        expect.that(len(got["steps"]["parameters"]) == 3, reason, hint=hint)
 
 
 # --- checkpoints
@@ -742,26 +715,24 @@ def check_killed(student, run, kill_at):
     for at, again in zip(kill_at, got["again"], strict=True):
         first, when = first_step(again), f"killed after {at} steps and resumed, "
         hint = "save a checkpoint if 2 divides s + 1; the step in it is s + 1"
-        reason = f"{when}it starts at step {first}"
-        expect.that(first == at - at % 2, reason, of="train", hint=hint)
+        expect.that(first == at - at % 2, f"{when}it starts at step {first}", hint=hint)
         hint = "what state does a step depend on that the checkpoint does not contain?"
         for name in ("losses", "learning_rates", "grad_norms"):
             same = column(again, name, steps - first) == column(whole, name, steps)[first:]
             reason = f"{when}{name} differ from those of a run that was not killed"
-            expect.that(same, reason, of="train", hint=hint)
+            expect.that(same, reason, hint=hint)
         left = {key: loss for key, loss in eval_losses(whole).items() if key > first}
         reason = f"{when}evaluations differ from those of a run that was not killed"
-        expect.that(eval_losses(again) == left, reason, of="train", hint=hint)
+        expect.that(eval_losses(again) == left, reason, hint=hint)
         same_parameters(again["parameters"], whole["parameters"], hint=hint)
 
 
 def same_parameters(got, expected, *, hint):
-    """Check that parameters are equal bit for bit."""
     both = len(got) == len(expected) == 2  # embedding and head
-    expect.that(both, "the number of parameters has changed", of="train")
+    expect.that(both, "the number of parameters has changed")
     for p, want in zip(got, expected, strict=True):
         name = "a parameter at the end of a run that was killed and resumed"
-        expect.tensor(p, want, of="train", name=name, hint=hint)
+        expect.tensor(p, want, name=name, hint=hint)
 
 
 # Stays: it judges resuming alone, without state of the optimizer.
@@ -794,14 +765,13 @@ def test_killed_while_it_writes_a_checkpoint(student, rng):
     whole, again, failure = student.run(probes.killed_while_writing, kill_at=3, **run)
     hint = "write to a temporary file next to it, and call os.replace once it is complete"
     reason = f"the run that is started again raises {failure}: is its checkpoint whole?"
-    expect.that(not failure, reason, of="train", hint=hint)
+    expect.that(not failure, reason, hint=hint)
     first = first_step(again)
-    expect.that(first > 0, "the previous checkpoint is lost", of="train", hint=hint)
+    expect.that(first > 0, "the previous checkpoint is lost", hint=hint)
     reason = f"after a checkpoint that 2 steps precede, it starts at step {first}"
-    expect.that(first >= 2, reason, of="train", hint="the step in a checkpoint is s + 1")
+    expect.that(first >= 2, reason, hint="the step in a checkpoint is s + 1")
     same = column(again, "losses", 4 - first) == column(whole, "losses", 4)[first:]
-    reason = "it ends with different losses than a run that was never killed"
-    expect.that(same, reason, of="train", hint=hint)
+    expect.that(same, "it ends with different losses than a run that was never killed", hint=hint)
 
 
 @pytest.mark.stage(4)
@@ -819,7 +789,7 @@ def test_the_last_step_saves_a_checkpoint(student, rng):
         hint = "save after the last step too, even if checkpoint_every does not divide it"
         hint = "the step in a checkpoint is s + 1" if first_step(again) == 5 else hint
         reason = f"restarted after its last step, it begins with step {first_step(again)}"
-        expect.that(first_step(again) == 6, reason, of="train", hint=hint)
+        expect.that(first_step(again) == 6, reason, hint=hint)
         column(again, "losses", 0)
         same_parameters(again["parameters"], done["parameters"], hint=hint)
 
@@ -831,10 +801,10 @@ def check_log(rows, steps):
     """Check that the log has one line per step, in order, without duplicates."""
     for row in rows:
         whole = isinstance(row, list) and len(row) == 2
-        expect.that(whole, "a line of the log is not a JSON object", of="train", hint="json.dumps")
+        expect.that(whole, "a line of the log is not a JSON object", hint="json.dumps")
     reason = "the log does not contain one line per step, in order"
     hint = 'the key "step" counts from 0; a resume cuts off the lines of steps that run again'
-    expect.that([row[0] for row in rows] == list(range(steps)), reason, of="train", hint=hint)
+    expect.that([row[0] for row in rows] == list(range(steps)), reason, hint=hint)
 
 
 @pytest.mark.stage(3)
@@ -846,14 +816,14 @@ def test_one_line_a_step(student, rng):
     for got, steps in zip(student.run(probes.one_after_the_other, runs=runs), (6, 4), strict=True):
         check_log(got["log"], steps)
         logged, reason = [row[1] for row in got["log"]], '"loss" in the log differs from losses'
-        expect.that(logged == column(got, "losses", steps), reason, of="train")
+        expect.that(logged == column(got, "losses", steps), reason)
         trained_steps, reason = {step for step, _ in got["lines"]}, "a step has no training batch"
-        expect.that(trained_steps == set(range(steps)), reason, of="train")
+        expect.that(trained_steps == set(range(steps)), reason)
         for step, lines in got["lines"]:
             # Before the first line, the log of the run before may still be there.
             reason = f"in step {step}, the log has {lines} lines"
             hint = "flush after every line, or close the file"
-            expect.that(lines == step or step == 0, reason, of="train", hint=hint)
+            expect.that(lines == step or step == 0, reason, hint=hint)
 
 
 @pytest.mark.stage(4)
