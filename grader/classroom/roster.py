@@ -361,8 +361,6 @@ def _new_id(item: HandedIn, listed: set[str], keys: set[str]) -> str:
 
 @dataclass(frozen=True)
 class _Match:
-    """A submission and its student on the roster, if there is one."""
-
     item: HandedIn  # the submission
     student: Student | None
     by_name: bool  # whether only a name matches

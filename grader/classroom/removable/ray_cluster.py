@@ -87,7 +87,6 @@ class Grader:
         return msgspec.json.encode(Reply())
 
     def _differences(self) -> list[str]:
-        """The differences between the driver's setup and this node's."""
         ours = self._setup
         known = {problem.id: problem for problem in self._course.problems}
         problems = [known[name] for name in ours.problems if name in known]
@@ -228,7 +227,6 @@ class RayExecutor:
             yield Ended(submission, bytes(reply.result), reply.fault)
 
     def _look_at_nodes(self) -> Iterator[Noted]:
-        """Update the list of nodes, and start missing graders on them."""
         now = time.monotonic()
         if now - self._looked < LOOK_SECONDS:
             return
