@@ -188,13 +188,11 @@ class RayExecutor:
             self._ray.shutdown()
 
     def _wait(self, calls: list[Any]) -> list[Any]:
-        """The calls that have finished; wait at most TICK_SECONDS for one."""
+        """A call that has finished, if one does within TICK_SECONDS."""
         if not calls:
             time.sleep(TICK_SECONDS)
             return []
-        done, _ = self._ray.wait(calls, num_returns=len(calls), timeout=0, fetch_local=False)
-        if not done:
-            done, _ = self._ray.wait(calls, num_returns=1, timeout=TICK_SECONDS, fetch_local=False)
+        done, _ = self._ray.wait(calls, timeout=TICK_SECONDS, fetch_local=False)
         return list(done)
 
     def _start(self, actor: _Actor, submission: Submission) -> Started:
@@ -219,8 +217,6 @@ class RayExecutor:
             return
         if reply.refused:
             self._forget(actor)
-            if submission:
-                yield Ended(submission, fault=reply.refused, lost=True)
             yield from self._refuse(actor.node, reply.refused)
         elif submission:
             node.deaths = 0
