@@ -179,7 +179,7 @@ def test_a_process_that_dies_between_two_submissions_costs_no_try(course):
 
 SOMETIMES = """#!/bin/sh
 for word do
-    case "$word" in --info-fd)
+    case "$word" in --seccomp)
         mktemp {folder}/started-XXXXXX >/dev/null
         [ $(ls {folder} | wc -l) = 2 ] && exit 1
     esac
