@@ -269,7 +269,10 @@ class Sandbox:
         """
         self.wait_until_ready()
         facts = self._box.facts
-        environment = self.gpu.described(facts.get("cuda")) if self.gpu else {}
+        environment = {}
+        if self.gpu:
+            cuda = str(facts.get("cuda"))
+            environment = {"gpu": self.gpu.name, "driver": self.gpu.driver, "cuda": cuda}
         return {**facts, "environment": environment}
 
     @property
