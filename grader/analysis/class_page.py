@@ -163,7 +163,6 @@ def _member(survey: Survey, member: Member) -> dict[str, object]:
         "late": standing.days_late,
         "begun": [share is not None for share in member.shares],
         "failed": member.failed,
-        "tries": item_analysis.in_words(member.tries, problems),
         "stalls": [
             at for at, one in enumerate(problems) if item_analysis.is_stalled(one, member.tries)
         ],

@@ -13,7 +13,7 @@
   const numbers = (holds) => data.members.map((_, n) => n).filter((n) => holds(data.members[n], n));
   const listed = (one) => [one.students, one.name];
   const kinds = {
-    student: (n) => [[n], [data.members[n].name, data.members[n].tries].filter(Boolean).join(": ")],
+    student: (n) => [[n], data.members[n].name],
     stall: (n) => [numbers((m) => m.stalls.includes(n)), `stall at ${data.problems[n]}`],
     mistake: (n) => listed(data.mistakes[n]),
     test: (n) => [numbers((m) => m.failed.includes(n)), `failed ${data.tests[n]}`],
