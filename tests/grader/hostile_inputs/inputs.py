@@ -155,19 +155,17 @@ WHO = "author A <a> 1790000000 +0000\ncommitter A <a> 1790000000 +0000\n"
 
 
 def references_of_half_a_gibibyte(folder):
-    repository(folder, WHO, b"")
-    for name in ("hw1-ada", "hw1-bob"):
-        (folder / name / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
-        with (folder / name / ".git" / "packed-refs").open("wb") as file:
+    for git in repository(folder, WHO, b"").glob("*/.git"):
+        put(git, "HEAD", "ref: refs/heads/main\n")
+        with (git / "packed-refs").open("wb") as file:
             file.write(b"# pack-refs with: peeled \n")
             file.truncate(2**29)
     return folder
 
 
 def settings_that_include_an_endless_device(folder):
-    repository(folder, WHO, b"")
-    for name in ("hw1-ada", "hw1-bob"):
-        (folder / name / ".git" / "config").write_text("[include]\npath = /dev/zero\n")
+    for git in repository(folder, WHO, b"").glob("*/.git"):
+        put(git, "config", "[include]\npath = /dev/zero\n")
     return folder
 
 
