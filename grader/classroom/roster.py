@@ -185,7 +185,7 @@ class _Columns:
         )
 
     def is_added(self, student: Student) -> bool:
-        """Whether the platform added a row: a posting policy, the points possible or a test student."""
+        """Whether the platform added this row: a policy, the points possible or a test student."""
         is_title = not student.id and student.name.casefold() in ("", "points possible")
         return self.is_gradebook and (is_title or student.name == "Student, Test")
 
