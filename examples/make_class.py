@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 from grader.course import courses
 from grader.course.courses import Course, sources_in
-from grader.solutions import fragments, known_mistakes
-from grader.solutions.fragments import Fragment
+from grader.solutions import known_mistakes
+from grader.solutions.known_mistakes import Mistake
 from kit.handing_in import zipped
 
 # --- the composition of the class -----------------------------------------------------------------
@@ -97,32 +97,19 @@ class Module(NamedTuple):
 
     path: str
     stub: bytes
-    wrong: list[Fragment]
-    styled: list[Fragment]  # right in another style
+    wrong: list[Mistake]
 
 
 def modules_of(course: Course) -> list[Module]:
     """The modules that give points in a run on a CPU."""
-    wrong, styled = (
-        [
-            solution
-            for problem in course.problems
-            if problem.device == "cpu"
-            for solution in kind.load(course.hidden, problem.id)
-            if solution.is_tried_on("cpu", ("cpu",))
-        ]
-        for kind in (known_mistakes, fragments)
-    )
-    paths = {p.id: p.path for p in course.problems if p.device == "cpu"}
-    return [
-        Module(
-            path,
-            (course.root / path).read_bytes(),
-            [one for one in wrong if paths[one.problem] == path],
-            [one for one in styled if paths[one.problem] == path],
-        )
-        for path in dict.fromkeys(paths.values())
-    ]
+    found: dict[str, Module] = {}
+    for problem in course.problems:
+        if problem.device == "cpu":
+            empty = Module(problem.path, (course.root / problem.path).read_bytes(), [])
+            known = known_mistakes.load(course.hidden, problem.id)
+            wrong = [one for one in known if one.is_tried_on("cpu", ("cpu",))]
+            found.setdefault(problem.path, empty).wrong.extend(wrong)
+    return [*found.values()]
 
 
 class Maker:
@@ -153,10 +140,7 @@ class Maker:
         if kind == "absent":
             return []
         if kind == "late":
-            # One in five uses the grace period. Others are up to six days late.
-            in_grace = self.rng.randrange(5) == 0
-            minutes = self.rng.randrange(*((1, 15) if in_grace else (20, 6 * DAY)))
-            return [(deadline + timedelta(minutes=minutes), "honest")]
+            return [(deadline + timedelta(minutes=self.rng.randrange(1, 6 * DAY)), "honest")]
         at = deadline - timedelta(minutes=self.rng.randrange(1, 4 * DAY))
         if kind in self._turns:
             return [(at, kind)]
@@ -180,24 +164,20 @@ class Maker:
 
     def _changed(self, ability: float) -> Files:
         """The modules that differ from the reference; each has at most one mistake."""
-        rng, changed, right = self.rng, Files(), list[Module]()
+        rng, changed = self.rng, Files()
         for number, module in enumerate(self._modules):
             share = number / max(1, len(self._modules) - 1)
             difficulty = EASIEST + share * (HARDEST - EASIEST)
             if rng.random() >= logistic(difficulty - ability):
-                right += [module] if module.styled else []
-            elif module.wrong and rng.random() >= NOT_DONE * 2 * logistic(-ability):
-                changed[module.path] = self._applied(rng.choice(module.wrong))
+                continue
+            if module.wrong and rng.random() >= NOT_DONE * 2 * logistic(-ability):
+                mistake = rng.choice(module.wrong)
+                problem = self._course.problem(mistake.problem)
+                source = mistake.applied_to(self._course.reference_of(problem))
+                changed[module.path] = source.encode()
             else:
                 changed[module.path] = module.stub
-        for module in rng.sample(right, min(rng.randrange(4), len(right))):
-            changed[module.path] = self._applied(rng.choice(module.styled))
         return changed
-
-    def _applied(self, solution: Fragment) -> bytes:
-        """The reference's module with a mistake, or in another style."""
-        problem = self._course.problem(solution.problem)
-        return solution.applied_to(self._course.reference_of(problem)).encode()
 
 
 def logistic(x: float) -> float:
