@@ -28,6 +28,7 @@ from grader.proof.result_matrix import OF_GRADESCOPE, SERIOUS, tests_in
 from grader.proof.trial_kinds import DECLINABLE
 from grader.publish import gradescope_bundle, stub_files, student_bundle
 from grader.results.points import HARM, weights_by_harm
+from grader.solutions.fragments import bound
 
 NOT_ATTEMPTED = "not attempted yet"
 LEAST_HARM = 0.6  # the share of a problem's points that serious tests must carry
@@ -139,21 +140,14 @@ def _wrong_functions(course: Course, problem: Problem) -> Iterator[str]:
     except CourseFault as e:
         yield f"{_at(course, problem)}: expected its reference solution: {e}"
         return
-    defined = [name for node in tree.body for name in _defined(node)]
+    own = [node for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom))]
+    defined = [name for node in own for name in bound(node)]
     for name in problem.functions:
         if name not in defined:
             yield (
                 f"{_at(course, problem)}: functions: expected names that {path} defines "
                 f"({', '.join(defined) or 'none'}); got {name!r}{did_you_mean(name, defined)}"
             )
-
-
-def _defined(node: ast.stmt) -> list[str]:
-    """The names that a statement of a module binds, except those that it imports."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _not_python(course: Course) -> Iterator[str]:

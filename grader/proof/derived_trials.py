@@ -88,9 +88,10 @@ def derived(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[s
             yield "junk", f"{which} for an instance", _with_rewrites(problem, reference, how)
     yield "words", "other words", {problem.path: _rewritten(reference, _OtherWords())}
     yield "unchecked", "no checks", {problem.path: _rewritten(reference, _NoChecks())}
-    for which in rewrites.names_of_types():
-        how = f"rewrites.answers_of_type(globals(), {names}, {which!r})"
-        yield "types", which, _with_rewrites(problem, reference, how)
+    for which in rewrites.TYPES:
+        if "numpy" in sys.modules or not which.startswith("numpy"):
+            how = f"rewrites.map_answers(globals(), {names}, rewrites.TYPES[{which!r}])"
+            yield "types", which, _with_rewrites(problem, reference, how)
     if any(name.startswith("torch.") for name in problem.forbidden):
         yield "import", "calls of torch", {problem.path: (reference + CALLS_OF_TORCH).encode()}
     if "\nimport torch\n" in reference:
@@ -127,7 +128,7 @@ def _other_arithmetic(
     if formulas := _formulas(reference, problem.functions):
         for how in ("logarithms", "fractions"):
             module = _rewritten(reference, _Arithmetic(formulas, how)).decode()
-            call = f"rewrites.as_floats(globals(), {sorted(formulas)})"
+            call = f"rewrites.map_answers(globals(), {sorted(formulas)}, rewrites.as_float)"
             yield "arithmetic", how, _with_rewrites(problem, module, call)
     if _returns_tensors(reference, problem.functions) and "FlopCounter" not in problem.functions:
         call = f"rewrites_tensors.sums_backwards(globals(), {problem.functions})"

@@ -32,10 +32,6 @@ def _numbers(args: tuple[Any, ...], kwargs: Values) -> list[Any]:
     return [n for n in [*args, *kwargs.values()] if isinstance(n, (int, float))]
 
 
-def _number(args: tuple[Any, ...], kwargs: Values) -> Any:
-    return next(iter(_numbers(args, kwargs)), 0)
-
-
 # What every call answers, made of its arguments.
 JUNK: dict[str, Junk] = {
     "None": lambda *_: None,
@@ -72,7 +68,7 @@ JUNK: dict[str, Junk] = {
     "the first argument": _first,
     "the last argument": lambda args, kwargs: next(iter([*kwargs.values(), *args][::-1]), None),
     "all arguments": lambda args, kwargs: (*args, *kwargs.values()),
-    "the first number doubled": lambda args, kwargs: 2 * _number(args, kwargs),
+    "the first number doubled": lambda args, kwargs: 2 * sum(_numbers(args, kwargs)[:1]),
     "numbers multiplied": lambda args, kwargs: math.prod(_numbers(args, kwargs)),
     "numbers added": lambda args, kwargs: sum(_numbers(args, kwargs)),
 }
@@ -87,11 +83,6 @@ OF_NUMPY: dict[str, Junk] = {
     "an array of int64": lambda *_: _numpy().arange(6).reshape(2, 3),
     "an array of objects": lambda *_: _numpy().array([None, 1], dtype=object),
 }
-
-
-def names_of_types() -> list[str]:
-    """The names of all types, for the libraries that this process has imported."""
-    return [name for name in TYPES if "numpy" in sys.modules or not name.startswith("numpy")]
 
 
 def junk(module: Values, names: Iterable[str], made: Junk, *, hollow: bool = True) -> None:
@@ -150,16 +141,11 @@ TYPES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def answers_of_type(module: Values, names: Iterable[str], which: str) -> None:
-    """Convert what the named functions return to one of `TYPES`.
-
-    Values inside containers and dataclasses are converted too.
-    """
-    map_answers(module, names, TYPES[which])
-
-
 def map_answers(module: Values, names: Iterable[str], change: Callable[[Any], Any]) -> None:
-    """Change what the named functions return to callers outside their module."""
+    """Change what the named functions return to callers outside their module.
+
+    Values inside containers and dataclasses are changed too.
+    """
     for name in names:
         if isinstance(module[name], types.FunctionType):
             module[name] = _changed(module[name], change, module)
@@ -203,6 +189,6 @@ def by_fractions(a: Any, b: Any, sign: int) -> Any:
     return a * b if sign > 0 else a / b
 
 
-def as_floats(module: Values, names: Iterable[str]) -> None:
-    """Convert every fraction that the named functions return to a float."""
-    map_answers(module, names, lambda x: float(x) if isinstance(x, Fraction) else x)
+def as_float(x: Any) -> Any:
+    """A fraction as a float, and anything else as it is."""
+    return float(x) if isinstance(x, Fraction) else x

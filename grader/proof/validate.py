@@ -85,24 +85,15 @@ class Trial:
     device: str  # the device whose tests are run
     seed: int = 0  # the seed to grade it with
     neighbours: tuple[Problem, ...] = ()  # other problems, whose tests the submission must all pass
-    # Why a mutant need not be detected, or why a wrong solution costs so much; empty if there is no
-    # excuse.
-    excused: str = ""
-    # The most points that a wrong solution may earn; None for no such limit.
-    most: float | None = None
+    excused: str = ""  # why a mutant need not be detected, or a wrong solution costs so much
+    most: float | None = None  # the most points that a wrong solution may earn
     until_one_fails: bool = False  # whether one failed test is enough
-    # Whether to grade it again with a process for each test, which must change nothing.
-    twice: bool = False
-    # Whether the trial runs in the process of the tests, which is faster; allowed because the code
-    # is ours. A GPU needs the sandbox.
-    in_process: bool = False
-    # Factories of the connections to a solution that runs in the process of the tests. They are
-    # tried in turn until a test fails.
-    sessions: tuple[Opens, ...] = (LocalSession,)
+    twice: bool = False  # whether a process for each test must give the same
+    in_process: bool = False  # whether our code may run in the process of the tests, on a CPU
+    sessions: tuple[Opens, ...] = (LocalSession,)  # there, tried in turn until a test fails
     broken: str = ""  # why there is no such submission; empty if there is one
     with_public: bool = False  # whether to run the problem's public tests on it, too
-    # Whether a stranger wrote it and nobody has read it. Whatever the other fields say, it runs in
-    # the sandbox only.
+    # Whether nobody has read it: whatever the other fields say, it runs in the sandbox only.
     is_unread: bool = False
 
     @property

@@ -20,7 +20,7 @@ from pathlib import Path
 from grader.base.errors import CourseFault
 from grader.course import courses
 
-Definition = ast.FunctionDef | ast.ClassDef
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Harmless = (ast.Import, ast.ImportFrom, ast.Assign, ast.FunctionDef, ast.ClassDef)
 DEVICES = ("cpu", "cuda")
 HEADING = re.compile(r"^# \[(\w+)\] (.+\n(?:#.*\n)*)", re.MULTILINE)
@@ -62,11 +62,9 @@ class Fragment:
         changed, uses = _changed(self, reference), _uses(reference)
         if changed is None:
             return True
-        waiting, seen = list(names), set(names)
-        while waiting:
-            used = uses.get(waiting.pop(), frozenset())
-            waiting += used - seen
-            seen |= used
+        seen = set(names)
+        while more := set[str]().union(*(uses.get(name, ()) for name in seen)) - seen:
+            seen |= more
         return bool(seen & changed)
 
 
@@ -154,7 +152,7 @@ def _changed(solution: Fragment, reference: str) -> frozenset[str] | None:
     new = [node for node in ast.parse(source).body if _text(lines, node) not in known]
     if not all(isinstance(node, Harmless) for node in new):
         return None
-    return frozenset(name for node in new for name in _bound(node))
+    return frozenset(name for node in new for name in bound(node))
 
 
 @cache
@@ -171,10 +169,10 @@ def _uses(module: str) -> dict[str, frozenset[str]]:
         (node, frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name)))
         for node in ast.parse(module).body
     ]
-    return {name: names for node, names in used for name in _bound(node)}
+    return {name: names for node, names in used for name in bound(node)}
 
 
-def _bound(node: ast.stmt) -> set[str]:
+def bound(node: ast.stmt) -> set[str]:
     """The names that a top-level statement binds."""
     if isinstance(node, Definition):
         return {node.name}

@@ -42,17 +42,12 @@ class Mistake(Fragment):
 
     says: str  # what the mistake is
     hint: str | None = None  # what to tell a student who wrote this, if anything
-    # Changes to the source, or to the reference if there is no source. Empty if the source is
-    # complete.
-    changes: tuple[Change, ...] = ()
-    # Definitions that replace the reference's: those of its base, or its own.
-    source: str | None = None
-    base: str | None = None  # the name of its base; None if it is based on the reference
-    price: str | None = None  # why it costs more than a third of its problem; None if it does not
-    # The most points that such a program may earn; None for no such limit.
-    most: float | None = None
-    # Whether nobody has read its code, which must not run outside of a sandbox.
-    is_unread: bool = False
+    changes: tuple[Change, ...] = ()  # to the source, or without one to the reference
+    source: str | None = None  # definitions that replace the reference's: its own, or its base's
+    base: str | None = None  # the name of its base, if it has one
+    price: str | None = None  # why it costs more than a third of its problem, if it does
+    most: float | None = None  # the most points that such a program may earn
+    is_unread: bool = False  # whether nobody has read its code, so that a sandbox must run it
     line: int = field(default=0, compare=False)  # the line of the file in which it begins
 
     @property

@@ -6,7 +6,6 @@ import torch
 
 from grader.course import courses
 from grader.proof import changed_fields
-from grader.publish import stub_files
 from tests.grader import small_courses
 from tests.grader.conftest import changed
 
@@ -194,7 +193,6 @@ def test_blind(student):
 def test_a_field_that_no_test_looks_at_is_found_and_named(grader, tmp_path):
     """A bound and a comparison of two answers look at a field; the forgotten field is named."""
     course = small_courses.with_lists(tmp_path / "course")
-    stub_files.write(courses.load(course))
     (course / "tests" / "probes" / "activations.py").write_text(ADDED_PROBE)
     hidden = course / "tests" / "hidden" / "relu" / "test_hidden.py"
     imported = "from tests.probes import activations as probes\n"

@@ -7,7 +7,6 @@ import pytest
 from grader.course import courses
 from grader.course.courses import sources_in
 from grader.proof import course_checks, public_tests
-from grader.publish import stub_files
 from tests.grader import small_courses
 from tests.grader.conftest import changed
 
@@ -15,9 +14,7 @@ from tests.grader.conftest import changed
 @pytest.fixture
 def lists(tmp_path):
     """The same course without torch, for tests that run it."""
-    folder = small_courses.with_lists(tmp_path / "lists")
-    stub_files.write(courses.load(folder))
-    return folder
+    return small_courses.with_lists(tmp_path / "lists")
 
 
 LISTED = "assignment/problems.toml"

@@ -120,14 +120,14 @@ def test_other_types_hold_the_same_values():
     for which, kind in [("numpy's floats", np.float64), ("numpy's ints", np.int64)]:
         source = "def f(): return (1.5, [2], {'a': True})\ndef g(): return str(type(f()[0]))\n"
         namespace = module(source)
-        rewrites.answers_of_type(namespace, ["f", "g"], which)
+        rewrites.map_answers(namespace, ["f", "g"], rewrites.TYPES[which])
         one, (two,), rest = namespace["f"]()
         assert (1.5, 2, {"a": True}) == (one, two, rest)
         assert kind in (type(one), type(two))
         assert type(rest["a"]) is bool
         assert str(float) == namespace["g"]()
     namespace = module()
-    rewrites.answers_of_type(namespace, ["halves"], "mappings")
+    rewrites.map_answers(namespace, ["halves"], rewrites.TYPES["mappings"])
     got = namespace["halves"](torch.arange(4))
     assert isinstance(got, Mapping)
     assert not isinstance(got, dict)

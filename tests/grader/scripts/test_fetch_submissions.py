@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -176,71 +175,55 @@ def blocks(text, kind):
     return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
-def git(*words, folder):
-    who = ["-c", "user.name=t", "-c", "user.email=t@x.edu"]
-    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+def shell(commands, folder, code=0):
+    """Run commands in a folder; return the completed process."""
+    done = ran(["bash", "-euc", commands], cwd=folder)
+    assert code == done.returncode, done.stderr
+    return done
 
 
-def commit(work):
-    for words in (["add", "."], ["commit", "-qm", "x"], ["push", "-q", "origin", "HEAD"]):
-        git(*words, folder=work)
-
-
-def in_place_of_github(tmp_path, scores):
-    """Make a folder in which git finds the organization's classroom50; return its environment."""
-    hub = tmp_path / "hub" / "cs-fall"
-    hub.mkdir(parents=True)
-    git("init", "-q", "--bare", "-b", "main", "classroom50.git", folder=hub)
-    git("clone", "-q", str(hub / "classroom50.git"), "theirs", folder=tmp_path)
-    (tmp_path / "theirs" / "systems").mkdir()
-    (tmp_path / "theirs" / "systems" / "roster.csv").write_text(ROSTER)
-    (tmp_path / "theirs" / "systems" / "scores.json").write_text(scores)
-    commit(tmp_path / "theirs")
-    return {
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"url.{tmp_path / 'hub'}/.insteadOf",
-        "GIT_CONFIG_VALUE_0": "https://github.com/",
-    }
+COMMIT = "git add . && git commit -qm x && git push -q origin HEAD"
 
 
 @pytest.fixture
-def world(root, tmp_path, answers):
-    """A folder in which the page's commands work, with GitHub's side in files."""
+def places(root, tmp_path, answers, monkeypatch):
+    """A folder in which the page's commands work, and a clone of the organization's classroom50."""
     for name, line in (("grader", f"{python()} -m grader"), ("python", sys.executable)):
         program(tmp_path / name, f'#!/bin/sh\nexport PYTHONPATH="{root}"\nexec {line} "$@"\n')
-    work = tmp_path / "work"
+    work, theirs = tmp_path / "work", tmp_path / "theirs"
     work.mkdir()
+    theirs.mkdir()
     (work / "scripts").symlink_to(root / "scripts")
+    who = {f"{one}_{what}": "t" for one in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    here = {"CONFIG_KEY_0": f"url.{tmp_path}/.insteadOf", "CONFIG_VALUE_0": "https://github.com/"}
+    for name, value in {**who, **here, "CONFIG_COUNT": "1"}.items():
+        monkeypatch.setenv(f"GIT_{name}", value)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("ANSWERS", str(answers))
+    bare = tmp_path / "cs-fall" / "classroom50.git"
+    shell(f"git init -q --bare -b main {bare} && git clone -q {bare} . && mkdir systems", theirs)
+    (theirs / "systems" / "roster.csv").write_text(ROSTER)
     scores = '{"schema": "classroom50/scores/v1", "assignments": {}}\n'
-    environment = in_place_of_github(tmp_path, scores)
-    environment |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ANSWERS": str(answers)}
-    for who in ("AUTHOR", "COMMITTER"):
-        environment |= {f"GIT_{who}_NAME": "t", f"GIT_{who}_EMAIL": "t@x.edu"}
-
-    def run(commands, code=0):
-        done = ran(["bash", "-euc", commands], cwd=work, env={**os.environ, **environment})
-        assert code == done.returncode, done.stderr
-        return done
-
-    return work, run
+    (theirs / "systems" / "scores.json").write_text(scores)
+    shell(COMMIT, theirs)
+    return work, theirs
 
 
 @pytest.mark.proof
-def test_a_student_of_classroom_50_is_graded_by_the_page(root, world, answers):
+def test_a_student_of_classroom_50_is_graded_by_the_page(root, places, answers):
     page = (root / "examples/classroom50/README.md").read_text()
     course, grading = blocks(page, "sh")
     (policy,) = blocks(page, "toml")
     assert tomllib.loads(policy)
-    work, run = world
-    theirs = work.parent / "theirs"
+    work, theirs = places
     scores = theirs / "systems" / "scores.json"
-    run(course)
+    shell(course, work)
     (work / "activations" / "policy.toml").write_text(policy)
     right = (work / "activations/solutions/reference/activations.py").read_bytes()
     pushed(answers, "cs-fall_systems-activations-ada", "activations.py", right)
-    done = run(grading)
+    done = shell(grading, work)
     assert "'bob': has not accepted the assignment" in done.stderr
-    git("pull", "-q", folder=theirs)
+    shell("git pull -q", theirs)
     first = json.loads(scores.read_text())
     (entry,) = first["assignments"]["activations"]["entries"]
     (record,) = entry["submissions"]
@@ -249,12 +232,11 @@ def test_a_student_of_classroom_50_is_graded_by_the_page(root, world, answers):
     assert "2026-10-01T22:10:00Z" == record["datetime"]
     assert ["Ada.md"] == [path.name for path in (work / "reports").iterdir()]
     clone, _, _, export, send = grading.splitlines()
-    run("\n".join([clone, export, send]))
-    git("fetch", "-q", folder=theirs)
-    assert "0" == ran(["git", "rev-list", "--count", "..@{u}"], cwd=theirs).stdout.strip()
+    shell("\n".join([clone, export, send]), work)
+    assert "0\n" == shell("git fetch -q && git rev-list --count ..@{u}", theirs).stdout
     # A change in between, such as a teacher's override, is not overwritten.
-    run(clone)
+    shell(clone, work)
     scores.write_text(scores.read_text().replace('"score": 3', '"score": 2'))
-    commit(theirs)
+    shell(COMMIT, theirs)
     (work / "scores.json").write_text("{}\n")
-    assert "rejected" in run(send, code=1).stderr
+    assert "rejected" in shell(send, work, code=1).stderr
