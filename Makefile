@@ -7,7 +7,8 @@ EXTRAS ?= dev
 # OMP_NUM_THREADS if that is set.
 CPUS    := $(shell env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
 WORKERS ?= $(shell expr $(CPUS) + $(CPUS) / 2)
-SUBMISSION ?= examples/sample.zip
+SAMPLE := build/sample.zip
+SUBMISSION ?= build/sample.zip
 # Students choose names of files: neither make nor the shell may run what is in one.
 unexport SUBMISSION
 grade: export NAMED := $(value SUBMISSION)
@@ -30,7 +31,7 @@ help:            ## List these targets
 
 install: $(INSTALLED) bubblewrap ## Create .venv and install everything, including bubblewrap if it is missing
 
-grade: $(GRADES) bubblewrap ## Grade a submission: make grade SUBMISSION=path (default: the sample)
+grade: $(GRADES) bubblewrap $(filter $(SAMPLE),$(value SUBMISSION)) ## Grade a submission: make grade SUBMISSION=path (default: the sample)
 	@$(BIN)/grader grade "$$NAMED" $(ARGS)
 
 # The workers of pytest already use all CPUs.
@@ -58,9 +59,8 @@ workflows: $(INSTALLED) ## Check the workflows against GitHub's schema and for u
 validate: install ## Prove the hidden tests, with mutants; writes matrix.md (takes an hour on two cores)
 	$(BIN)/grader validate --mutants --matrix matrix.md
 
-stubs: $(INSTALLED)   ## Write assignment/ from grader/solutions/reference, and the sample submission from it
+stubs: $(INSTALLED)   ## Write assignment/ from grader/solutions/reference
 	$(BIN)/grader stubs
-	$(BIN)/python examples/build.py
 
 handout: $(INSTALLED) browser ## Build the handout: handout/build/site/index.html and handout/build/handout.pdf
 	$(BIN)/python -m handout.site
@@ -68,12 +68,12 @@ handout: $(INSTALLED) browser ## Build the handout: handout/build/site/index.htm
 bundle: handout  ## Write student.zip, the bundle for students
 	$(BIN)/grader release student student.zip
 
-reference: $(INSTALLED) ## Write build/reference.zip, the reference solutions as a submission
-	$(BIN)/python scripts/reference_submission.py build/reference.zip
-
 bench: install   ## Compare the grader with plain pytest, for one submission and for fifty; writes benchmarks/results
 	$(BIN)/python benchmarks/single.py --json benchmarks/results/single.json
 	$(BIN)/python benchmarks/batch.py --json benchmarks/results/batch.json
+
+$(SAMPLE): examples/build.py $(wildcard examples/sample/*.py assignment/*.py) | $(GRADES)
+	@$(BIN)/python examples/build.py $(SAMPLE)
 
 $(GRADES): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; call make PYTHON=python3.12")'

@@ -2,95 +2,56 @@
 
     python benchmarks/batch.py [--submissions N] [--only PROBLEM]... [--json FILE]
 
-The benchmark prints three things: the CPU seconds per submission relative to plain pytest on the
-same tests and solution, with one thread each; the memory of the trusted process and the zygote
-after the tenth and the last submission; and the wall seconds, relative to the reference, of
-submissions whose functions fail in every way, of one whose functions all sleep, and of the
-reference with a new process for each test. The first failing submission is not measured, just as
-the first reference is not.
+The benchmark prints the CPU seconds per submission relative to plain pytest on the same tests and
+solution, with one thread each, and the memory of the trusted process and the zygote after the tenth
+and the last submission.
 """
 
 import argparse
-import ast
-import json
 import statistics
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import single
 
 from grader.course import courses
-from grader.course.courses import Course
 from grader.grading.grade import grade
 from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
-
-# Function bodies that fail in different ways; the functions of a submission get them in turn.
-FAILURES = [
-    "raise NotImplementedError('todo')",
-    "raise ValueError('no')",
-    "return None",
-    "return 7",
-    "import os; os._exit(3)",
-    "bytearray(2**42)",
-    "import os; os.abort()",
-    "return object()",
-]
-ASLEEP = ["import time\nwhile True: time.sleep(10**6)"]
 
 
 def main() -> None:
     """Measure, print the results, and write them to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--submissions", type=int, default=50, help="how many (default: 50)")
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
-    single.add_only(parser)
+    single.add_options(parser)
     options = parser.parse_args()
     figures = {"environment": single.environment(), **batch(options.submissions, options.only)}
-    for name, value in figures.items():
-        print(f"{name:<50} {value}")
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    single.show(figures, options.json)
 
 
 def batch(submissions: int, only: list[str]) -> dict[str, Any]:
-    """Grade the reference `submissions` times, then one submission of each other kind.
+    """Grade the reference `submissions` times.
 
     pytest runs before every tenth submission, so that a change in the machine's speed affects both.
     """
     course = courses.load()
     plain_pytest, problems = single.plain_pytest(only), single.chosen(only)
     single.timed(plain_pytest)
-    plain = []
+    plain, cpu, walls, memory = [], [], [], []
+    reference = Submission("one", courses.sources_in(course.reference), [])
     with Sandbox.of(course, isolation="bubblewrap") as sandbox:
-
-        def graded(sources: dict[str, bytes], **options: Any) -> tuple[float, float]:
-            """The CPU and wall seconds of both sides for one submission."""
-            cpu, wall = single.cpu_seconds(sandbox), time.perf_counter()
-            submission = Submission("one", sources, [])
-            grade(submission, course, sandbox, problems=problems, **options)
-            sandbox.wait_until_ready()
-            return single.cpu_seconds(sandbox) - cpu, time.perf_counter() - wall
-
         sandbox.wait_until_ready()
-        reference = changed(course, lambda function: None)
-        taken, memory = [], []
         for number in range(submissions):
             if number % 10 == 0:
                 plain.append(single.timed(plain_pytest)[1])
-            taken.append(graded(reference))
+            used, began = single.cpu_seconds(sandbox), time.perf_counter()
+            grade(reference, course, sandbox, problems=problems)
+            sandbox.wait_until_ready()
+            cpu.append(single.cpu_seconds(sandbox) - used)
+            walls.append(time.perf_counter() - began)
             memory.append((single.memory("self"), single.memory(sandbox.host_pid)))
-        wall = statistics.median(w for _, w in taken[1:])
-        failing = changed(course, in_turn(FAILURES))
-        graded(failing)  # loads the known mistakes that failures are compared with
-        others = {
-            "one process a test": graded(reference, fresh=True)[1],
-            "every kind of failure": graded(failing)[1],
-            "every function sleeps": graded(changed(course, in_turn(ASLEEP)))[1],
-        }
-    cpu, of_pytest = [c for c, _ in taken], statistics.median(plain)
+    of_pytest = statistics.median(plain)
     return {
         "submissions": submissions,
         "pytest CPU s (median)": round(of_pytest, 2),
@@ -99,36 +60,10 @@ def batch(submissions: int, only: list[str]) -> dict[str, Any]:
         "a submission / pytest, CPU (min, max)": [
             round(least / of_pytest, 3) for least in (min(cpu), max(cpu))
         ],
-        "a submission's wall s (median)": round(wall, 2),
+        "a submission's wall s (median)": round(statistics.median(walls[1:]), 2),
         "memory MiB after the 10th, trusted and zygote": memory[min(9, submissions - 1)],
         "memory MiB after the last, trusted and zygote": memory[-1],
-        **{f"{name}, wall s": round(seconds, 1) for name, seconds in others.items()},
-        **{f"{name} / reference, wall": round(s / wall, 2) for name, s in others.items()},
     }
-
-
-def changed(course: Course, change: Callable[[ast.FunctionDef], None]) -> dict[str, bytes]:
-    """The reference, with `change` applied to each function and method."""
-    sources = {}
-    for problem in course.problems:
-        tree = ast.parse(course.reference_of(problem))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                change(node)
-        sources[problem.path] = ast.unparse(tree).encode()
-    return sources
-
-
-def in_turn(bodies: list[str]) -> Callable[[ast.FunctionDef], None]:
-    """Replace the bodies of functions by these, one after the other."""
-    count = 0
-
-    def change(function: ast.FunctionDef) -> None:
-        nonlocal count
-        function.body = ast.parse(bodies[count % len(bodies)]).body
-        count += 1
-
-    return change
 
 
 if __name__ == "__main__":

@@ -2,13 +2,11 @@
 
     python benchmarks/single.py [--rounds N] [--only PROBLEM]... [--json FILE]
 
-`make bench` writes benchmarks/results/single.json. With a shortcut of
-grader/wire/speed_shortcuts.py turned off, as in `GRADER_PLAIN=exit python benchmarks/single.py`, it
-shows what that saves. Both commands run on one thread, like the worker: with more threads, pytest
-would take more CPU time for the same tests.
+`make bench` writes benchmarks/results/single.json. Both commands run on one thread, like the
+worker: with more threads, pytest would take more CPU time for the same tests.
 
 The benchmark prints the wall and CPU seconds of `grader grade` relative to pytest in one process
-(medians of interleaved rounds), and the peak memory of both sides of a grading.
+(medians of interleaved rounds).
 """
 
 import argparse
@@ -16,11 +14,9 @@ import json
 import os
 import platform
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -47,27 +43,32 @@ def main() -> None:
         default=5,
         help="interleaved rounds of the whole commands (default: 5)",
     )
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument(
         "--cpu-of",
         type=Path,
         metavar="SUBMISSION",
-        help="grade this submission once; print the CPU seconds and the peak memory of both sides",
+        help="grade this submission once; print the CPU seconds of both sides",
     )
-    add_only(parser)
+    add_options(parser)
     options = parser.parse_args()
     if options.cpu_of:
         cpu_of(options.cpu_of, options.only)
         return
     figures = {"environment": environment(), **whole_commands(options.rounds, options.only)}
+    show(figures, options.json)
+
+
+def show(figures: dict[str, Any], path: Path | None) -> None:
+    """Print the figures, and write them to a file."""
     for name, value in figures.items():
-        print(f"{name:<34} {value}")
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+        print(f"{name:<50} {value}")
+    if path:
+        path.write_text(json.dumps(figures, indent=2) + "\n")
 
 
-def add_only(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names the problems to measure, all by default."""
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for the file of the figures, and for the problems, all by default."""
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     known = [problem.id for problem in courses.load().problems]
     parser.add_argument(
         "--only",
@@ -108,16 +109,14 @@ def whole_commands(rounds: int, only: list[str]) -> dict[str, Any]:
 
     The two commands alternate. Unless there is one round, each first runs once to warm up.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(courses.load().reference, Path(folder, "assignment"))
-        grade = [sys.executable, "-m", "grader", "grade", folder, *options_of(only)]
-        plain = plain_pytest(only)
-        for command in (plain, grade) if rounds > 1 else ():
-            timed(command)
-        pairs = [(timed(plain), timed(grade)) for _ in range(rounds)]
-        both = [sys.executable, __file__, "--cpu-of", folder, *options_of(only)]
-        used = [list(map(float, output_of(both).split())) for _ in range(rounds)]
-    cpu, zygote, trusted = (statistics.median(of_one) for of_one in zip(*used, strict=True))
+    submission = str(courses.load().reference)
+    grade = [sys.executable, "-m", "grader", "grade", submission, *options_of(only)]
+    plain = plain_pytest(only)
+    for command in (plain, grade) if rounds > 1 else ():
+        timed(command)
+    pairs = [(timed(plain), timed(grade)) for _ in range(rounds)]
+    both = [sys.executable, __file__, "--cpu-of", submission, *options_of(only)]
+    cpu = statistics.median(float(output_of(both)) for _ in range(rounds))
     walls = [g[0] / p[0] for p, g in pairs]
     plain_cpu = statistics.median(p[1] for p, _ in pairs)
     return {
@@ -128,8 +127,6 @@ def whole_commands(rounds: int, only: list[str]) -> dict[str, Any]:
         "pytest CPU s (median)": round(plain_cpu, 2),
         "grade CPU s, both sides (median)": round(cpu, 2),
         "grade / pytest, CPU (of medians)": round(cpu / plain_cpu, 3),
-        "peak memory, zygote, MiB": round(zygote, 1),
-        "peak memory, trusted side, MiB": round(trusted, 1),
     }
 
 
@@ -153,20 +150,17 @@ def cpu_seconds(sandbox: Sandbox) -> float:
 
 
 def cpu_of(submission: Path, only: list[str]) -> None:
-    """Grade as the command does; print the CPU seconds of both sides, and the peak memory of each.
-
-    The two sides are the zygote with its children, and this process.
-    """
+    """Grade as the command does; print the CPU seconds of the zygote's side and of this process."""
     from grader.grading.grade import grade
     from grader.submission.submissions import read
 
     course = courses.load()
     with Sandbox.of(course, isolation="bubblewrap") as sandbox:
-        result = grade(read(submission), course, sandbox, problems=chosen(only))
-        seconds, zygote = cpu_seconds(sandbox), peak_memory(sandbox.host_pid)
+        result = grade(read(submission, course.accepted), course, sandbox, problems=chosen(only))
+        seconds = cpu_seconds(sandbox)
     if result.score != result.max_score:
         sys.exit(f"the reference has {result.score} of {result.max_score}")
-    print(seconds, zygote, peak_memory(os.getpid()))
+    print(seconds)
 
 
 def timed(command: list[str]) -> tuple[float, float]:
@@ -188,15 +182,10 @@ def output_of(command: list[str]) -> str:
     return done.stdout
 
 
-def peak_memory(pid: int) -> float:
-    """The peak resident memory of a process, in MiB."""
-    return memory(pid, "VmHWM")
-
-
-def memory(pid: int | str, which: str = "VmRSS") -> float:
+def memory(pid: int | str) -> float:
     """The resident memory of a process, in MiB."""
     with open(f"/proc/{pid}/status") as f:
-        return next(int(line.split()[1]) / 1024 for line in f if line.startswith(which))
+        return next(int(line.split()[1]) / 1024 for line in f if line.startswith("VmRSS"))
 
 
 if __name__ == "__main__":

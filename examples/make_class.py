@@ -26,7 +26,7 @@ from typing import NamedTuple
 from grader.course import courses
 from grader.course.courses import Course, sources_in
 from grader.solutions import fragments, known_mistakes
-from grader.solutions.fragments import Solution
+from grader.solutions.fragments import Fragment
 from kit.handing_in import zipped
 
 # --- the composition of the class -----------------------------------------------------------------
@@ -97,8 +97,8 @@ class Module(NamedTuple):
 
     path: str
     stub: bytes
-    wrong: list[Solution]
-    styled: list[Solution]  # right in another style
+    wrong: list[Fragment]
+    styled: list[Fragment]  # right in another style
 
 
 def modules_of(course: Course) -> list[Module]:
@@ -194,7 +194,7 @@ class Maker:
             changed[module.path] = self._applied(rng.choice(module.styled))
         return changed
 
-    def _applied(self, solution: Solution) -> bytes:
+    def _applied(self, solution: Fragment) -> bytes:
         """The reference's module with a mistake, or in another style."""
         problem = self._course.problem(solution.problem)
         return solution.applied_to(self._course.reference_of(problem)).encode()

@@ -19,7 +19,6 @@ USUAL_LIMITS = {
     "device_memory_bytes": 4 * 2**30,
     "processes": 32,
     "file_bytes": 64 * 2**20,
-    "output_bytes": 2**20,
     "submission_seconds": 60.0,  # for all tests of a submission together
 }
 # The modules that the process of a student's code may read.

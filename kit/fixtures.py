@@ -4,11 +4,8 @@
 tests other inputs.
 """
 
-import faulthandler
 import gc
 import hashlib
-import signal
-import threading
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kit import USUAL_LIMITS, USUAL_PACKAGES, expect, name_of
+from kit import USUAL_PACKAGES, expect, name_of
 from kit.safe_text import message_of
 from kit.student import StudentPackage, generator_of
 
@@ -73,47 +70,10 @@ def student(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The student's package. A grader replaces the imported package by a sandboxed one."""
     made = request.config.hook.pytest_make_student(item=request.node)
     expect.sandboxed = made is not None
-    # Other programs that run the tests have limits of their own.
-    is_pytest = made is None and request.config.pluginmanager.hasplugin("terminalreporter")
-    seconds = _limit_of(request.node) if is_pytest else 0.0
     try:
-        _end_after(seconds)
         yield StudentPackage(request.config.getoption("--package")) if made is None else made
     finally:
         expect.sandboxed = False
-        if seconds:
-            _end_after(0.0)
-
-
-def pytest_enter_pdb() -> None:
-    """Give the debugger as much time as it takes."""
-    _end_after(0.0)
-
-
-def _limit_of(item: pytest.Item) -> float:
-    """The seconds that problems.toml allows for a test; 0 without that file."""
-    course = listed_in(item.config.rootpath)
-    own = (problem_of(item) or {}).get("limits", {})
-    usual = USUAL_LIMITS if course else {"wall_seconds": 0.0}
-    return float((usual | course.get("limits", {}) | own)["wall_seconds"])
-
-
-def _end_after(seconds: float) -> None:
-    """Fail the running test after this time; 0 takes that back. On Windows, end pytest instead."""
-
-    def fail(*_: object) -> None:
-        pytest.fail(f"still running after {seconds:g} s, the limit of a test")
-
-    if threading.current_thread() is not threading.main_thread():
-        return
-    if hasattr(signal, "setitimer"):
-        if seconds:
-            signal.signal(signal.SIGALRM, fail)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-    elif seconds:
-        faulthandler.dump_traceback_later(seconds, exit=True)
-    else:
-        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture

@@ -1,21 +1,19 @@
 """Fetch students' repositories as archives, without unpacking or running anything in them.
 
-    python scripts/fetch_submissions.py ROSTER FOLDER [--times]
-    python scripts/fetch_submissions.py ROSTER FOLDER --classroom50 ORG/CLASSROOM/ASSIGNMENT
+    python scripts/fetch_submissions.py ROSTER FOLDER [--classroom50 ORG/CLASSROOM/ASSIGNMENT]
 
 ROSTER is the class's roster, a CSV file with the columns `id` and `repository` (such as
-`course-2026/ada`). For each student with a repository, the script writes `<id>.tar.gz` into FOLDER:
-the newest commit of the default branch, downloaded with GitHub's command `gh` and the token in
-GH_TOKEN. Nothing is checked out, so no hook, filter or setting of a repository has any effect.
+`course-2026/ada`). For each student with a repository, the script writes `<id>@<time>.tar.gz` into
+FOLDER: the newest commit of the default branch, downloaded with GitHub's command `gh` and the token
+in GH_TOKEN. Nothing is checked out, so no hook, filter or setting of a repository has any effect.
 
-With --times, the archives are named `<id>@<time>.tar.gz`, earlier ones stay as earlier attempts,
-and a commit is fetched only once. The time is the commit's, which the student's computer wrote, but
-it is never before the script's last look at the repository: a commit that was there then has been
-fetched. So after a run at the deadline, a clock that was set back helps nobody. Begin with --times,
-or remove the archives without a time: of two such archives, nothing says which is newer.
+Earlier archives stay as earlier attempts, and a commit is fetched only once. The time is the
+commit's, which the student's computer wrote, but it is never before the script's last look at the
+repository: a commit that was there then has been fetched. So after a run at the deadline, a clock
+that was set back helps nobody.
 
 With --classroom50, ROSTER is the roster.csv of a classroom of Classroom 50, with the column
-`username`. A student who has not accepted the assignment is no failure. Implies --times.
+`username`. A student who has not accepted the assignment is no failure.
 
 Exits 1 if a repository could not be fetched; that student's previous archive is kept.
 """
@@ -57,7 +55,7 @@ def main() -> int:
     failed = 0
     for number, (student, repository) in enumerate(students, start=1):
         try:
-            fetch(student, repository, given.folder, times=given.times or bool(given.classroom50))
+            fetch(student, repository, given.folder)
         except NotFetched as e:
             is_absent = bool(given.classroom50) and "(HTTP 404)" in str(e)
             failed += not is_absent
@@ -71,7 +69,6 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("roster", type=Path, help="a CSV file with the columns id and repository")
     parser.add_argument("folder", type=Path, help="where to write the archives")
-    parser.add_argument("--times", action="store_true", help="add the time to each name")
     parser.add_argument(
         "--classroom50",
         metavar="ORG/CLASSROOM/ASSIGNMENT",
@@ -92,8 +89,8 @@ def _students(rows: list[dict[str, str]], classroom50: str | None) -> list[tuple
     return [(n, f"{organization}/{classroom}-{assignment}-{n}".lower()) for n in names]
 
 
-def fetch(student: str, repository: str, folder: Path, *, times: bool) -> None:
-    """Fetch one repository.
+def fetch(student: str, repository: str, folder: Path) -> None:
+    """Fetch the newest commit of one repository, unless it was fetched before.
 
     Raises:
         NotFetched: It cannot be fetched.
@@ -102,9 +99,6 @@ def fetch(student: str, repository: str, folder: Path, *, times: bool) -> None:
         raise NotFetched("this id cannot be used as a file name")
     if not REPOSITORY.fullmatch(repository) or ".." in repository:
         raise NotFetched(f"{repository!r} is not a repository; expected a name such as course/ada")
-    if not times:
-        _download(repository, f"repos/{repository}/tarball", folder / f"{student}.tar.gz")
-        return
     looked, seen = datetime.now(UTC), folder / f".{student}.commit"
     commit, claimed = _newest_commit(repository)
     before = seen.read_text().strip() if seen.exists() else ""

@@ -10,6 +10,8 @@ loses nothing; `-k` runs what it did not reach. Without a GPU, the exit code is 
 """
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -29,15 +31,15 @@ from grader.course.courses import Limits
 from grader.publish import student_bundle
 from grader.report import json_report
 from grader.results.result_records import SubmissionResult
-from grader.sandbox import gpus, levels, preflight
+from grader.sandbox import gpu_turns, gpus, levels, preflight
 from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, SLACK_BYTES
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
-from kit import handing_in
 from kit.student import call
 from kit.student_command import previous_check, read_course
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
+from tests.grader.processes import started, until
 
 TREE = Path(__file__).resolve().parents[1]
 GIB, MIB = 2**30, 2**20
@@ -126,24 +128,16 @@ def test_the_gpu_and_its_first_product_in_the_box() -> None:
             began = monotonic()
             facts = works(sandbox)
             print(f"the {which} product after {monotonic() - began:.1f} s: {facts}")
-        print(f"{gpu.readings()}, {gpu.used_bytes() / GIB:.1f} GiB in use")
+        print(f"{gpu.used_bytes() / GIB:.1f} GiB in use")
         print("promises:", *sandbox.promises, sep="\n  ")
 
 
 # --- the reference
 
 
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The reference as a submission."""
-    path = tmp_path_factory.mktemp("handed_in") / "reference.zip"
-    path.write_bytes(handing_in.zipped(courses.sources_in(COURSE.reference)))
-    return path
-
-
-def graded(submission: Path, out: Path, *options: object) -> SubmissionResult:
-    """Grade a submission; return what was written to `out`."""
-    python("-m", "grader", "grade", submission, *ONE, "--json", out, *options)
+def graded(out: Path, *options: object) -> SubmissionResult:
+    """Grade the reference; return what was written to `out`."""
+    python("-m", "grader", "grade", COURSE.reference, *ONE, "--json", out, *options)
     return json_report.parse(out.read_text())
 
 
@@ -159,10 +153,10 @@ def check_all_of_the_gpu(result: SubmissionResult) -> None:
 
 
 @pytest.fixture(scope="module")
-def on_the_gpu(reference: Path) -> Path:
+def on_the_gpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The result of the reference on the GPU."""
-    out = reference.with_name("cuda.json")
-    graded(reference, out, "--device", "cuda")
+    out = tmp_path_factory.mktemp("graded") / "cuda.json"
+    graded(out, "--device", "cuda")
     return out
 
 
@@ -365,11 +359,12 @@ def test_hostile_code_with_the_device_in_the_box() -> None:
 
 
 @pytest.mark.skipif(REHEARSAL, reason="one problem has not all points")
-def test_the_reference_has_all_points_after_a_merge(on_the_gpu: Path, reference: Path) -> None:
-    cpu, both = reference.with_name("cpu.json"), reference.with_name("merged.json")
-    graded(reference, cpu, "--device", "cpu")
-    python("-m", "grader", "merge", cpu, on_the_gpu, "--json", both)
-    print(python("scripts/full_marks.py", both))
+def test_the_reference_has_all_points_after_a_merge(on_the_gpu: Path, tmp_path: Path) -> None:
+    cpu, both = tmp_path / "cpu.json", tmp_path / "merged.json"
+    graded(cpu, "--device", "cpu")
+    print(python("-m", "grader", "merge", cpu, on_the_gpu, "--json", both))
+    points = {problem.id: problem.score for problem in json_report.parse(both.read_text()).problems}
+    assert points == {problem.id: problem.points for problem in COURSE.problems}
 
 
 @NEEDS_ROOT
@@ -377,6 +372,54 @@ def test_the_hostile_code_as_an_ordinary_user() -> None:
     chosen = ("-m", "pytest", "-s", "-p", "no:cacheprovider", __file__, "-k", "code_with")
     with as_an_ordinary_user() as words:
         print(ran(*words, sys.executable, *chosen))
+
+
+HOLDS = """
+from grader.sandbox import gpu_turns, gpus
+with gpus.opened() as gpu, gpu_turns.turn(gpu, print):
+    print("turn", flush=True)
+    input()
+"""
+
+
+def test_graders_share_the_gpu_and_a_kill_gives_it_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch is one grader of the queue, however many processes it has."""
+    monkeypatch.setenv(gpu_turns.FOLDER_VARIABLE, str(tmp_path / "queues"))
+    for name in ("ada", "bob"):
+        shutil.copytree(COURSE.reference, tmp_path / "in" / name / "assignment")
+    batch = ("batch", tmp_path / "in", "--gradebook", tmp_path / "class.sqlite", "--jobs", 2)
+
+    def start(*words: object) -> "subprocess.Popen[str]":
+        line = [sys.executable, "-m", "grader", *words, *ONE, "--device", "cuda"]
+        return started(line, cwd=TREE, start_new_session=True)
+
+    def has_or_wants() -> list[int]:
+        return [ticket.process for ticket in gpu_turns.queue()]
+
+    holder = started([sys.executable, "-c", HOLDS], cwd=TREE, stdin=subprocess.PIPE)
+    assert holder.stdout
+    assert holder.stdout.readline() == "turn\n"
+    first = start(*batch)
+    until(lambda: has_or_wants() == [holder.pid, first.pid])
+    one = start("grade", COURSE.reference)
+    until(lambda: has_or_wants() == [holder.pid, first.pid, one.pid])
+    shown = python("-m", "grader", "queue")
+    print(shown)
+    assert shown.splitlines()[0].endswith(f"(process {holder.pid}) has it")
+    holder.kill()
+    holder.communicate()
+    until(lambda: has_or_wants() == [first.pid, one.pid])
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate()
+    _, said = one.communicate(timeout=COMMAND_SECONDS)
+    assert one.returncode == 0, said
+    assert ": 2 turns ahead; " in said
+    again = start(*batch)
+    _, said = again.communicate(timeout=COMMAND_SECONDS)
+    assert again.returncode == 0, said
+    assert has_or_wants() == []
 
 
 def test_the_time_of_the_lane_and_the_mfu() -> None:
@@ -414,6 +457,5 @@ def test_a_problem_is_proved(problem: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(1, 2 if REHEARSAL else 10))
-def test_the_reference_with_another_seed(reference: Path, tmp_path: Path, seed: int) -> None:
-    out = tmp_path / "result.json"
-    check_all_of_the_gpu(graded(reference, out, "--device", "cuda", "--seed", seed))
+def test_the_reference_with_another_seed(tmp_path: Path, seed: int) -> None:
+    check_all_of_the_gpu(graded(tmp_path / "result.json", "--device", "cuda", "--seed", seed))

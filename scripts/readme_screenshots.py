@@ -14,12 +14,12 @@ from pathlib import Path
 
 from PIL import Image
 
+from examples.build import build
 from handout.site.browser import browser
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "examples" / "pictures"
 GRADER = [sys.executable, "-m", "grader"]
-SAMPLE = ROOT / "examples" / "sample.zip"
 
 
 def main() -> None:
@@ -28,7 +28,8 @@ def main() -> None:
         raise SystemExit(__doc__)
     with tempfile.TemporaryDirectory() as made:
         folder, parts = Path(made), {"report": "#mistakes"}
-        _grader("grade", SAMPLE, "--html", folder / "report.html")
+        build(folder / "sample.zip")
+        _grader("grade", folder / "sample.zip", "--html", folder / "report.html")
         if sys.argv[1:]:
             parts["class"] = "#distribution"
             _grader("page", sys.argv[1], folder / "class.html")

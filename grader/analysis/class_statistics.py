@@ -20,7 +20,6 @@ ENDED = (Status.CRASHED, Status.TIMEOUT, Status.MEMORY, Status.POLICY)
 MAX_TEXT = 200  # characters of a failure that is not a known mistake
 # Without names, a failure is shown only if at least this many students have it.
 FEWEST_ALIKE = 3
-SLOWEST = 5  # how many of the slowest submissions are listed
 
 
 @dataclass(frozen=True)
@@ -52,23 +51,12 @@ class Item:
     tried: int  # how many students attempted it
     difficulty: float | None  # the share of these students who passed; None if nobody attempted it
     discrimination: float | None  # see `item_analysis.discrimination`
-    unknown: str  # why the discrimination is not known; empty if it is
     remark: str  # see `item_analysis.remark`
 
     @property
     def is_suspicious(self) -> bool:
         """Whether the test itself may be wrong."""
         return self.remark in item_analysis.SUSPICIOUS
-
-    @property
-    def note(self) -> str:
-        """The remark or, without one, why there is none or no discrimination; may be empty."""
-        if self.remark:
-            return self.remark
-        if self.unknown:
-            return f"discrimination unknown: {self.unknown}"
-        few = self.tried < item_analysis.FEWEST
-        return f"too few to judge it: fewer than {item_analysis.FEWEST} attempted it" if few else ""
 
 
 @dataclass(frozen=True)
@@ -181,12 +169,6 @@ class Survey:
             f"no test is suspicious; only {self.judged} of {len(self.tests)} can be judged, "
             f"because fewer than {item_analysis.FEWEST} students attempted the others"
         )
-
-    @property
-    def slowest(self) -> list[int]:
-        """The numbers of the students whose submissions took longest to grade."""
-        timed = [(m.seconds, number) for number, m in enumerate(self.members) if m.seconds]
-        return [number for _, number in sorted(timed, reverse=True)[:SLOWEST]]
 
 
 def survey(whole: Class, *, names: bool = True) -> Survey:
@@ -359,7 +341,6 @@ def _item(at: int, name: str, trial: _TestData) -> Item:
         tried=len(trial.passed),
         difficulty=item_analysis.difficulty(trial.passed),
         discrimination=found,
-        unknown=item_analysis.why_unknown(trial.passed, trial.rest),
         remark=item_analysis.remark(trial.passed, found),
     )
 

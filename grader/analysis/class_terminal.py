@@ -4,22 +4,22 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from grader.analysis.class_statistics import Spread, Survey
+from grader.analysis.class_statistics import Survey
 from grader.analysis.mistake_drafts import EqualAnswers
 from grader.report.shared_wording import clean, number
 from grader.report.terminal_report import printed
 
 WIDE = 160  # the width in columns if stdout is not a terminal
+NUMBERS = ("students", "mean", "began it", "points lost", "passes", "tests")
 
 
 def mistakes(found: Survey, *, top: int) -> str:
     """The hardest problems, the most common mistakes, and the tests that may be wrong."""
     graded = f"{len(found.points)} of {len(found.members)} students have a grade"
-    parts: list[RenderableType] = [Text(graded), Text(_spread(found)), ""]
+    parts: list[RenderableType] = [Text(graded), ""]
     for title, table in [
         ("hardest problems, by the mean of the students who began them", _problems(found, top)),
         ("most common mistakes", _mistakes(found, top)),
-        ("problems of students with several attempts", _attempts(found)),
         ("suspicious tests", _tests(found, top)),
     ]:
         if table.row_count:
@@ -51,33 +51,7 @@ def groups(found: list[EqualAnswers]) -> str:
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in columns:
-        is_number = column in (
-            *("students", "mean", "began it", "points lost", "passes", "first", "best", "stall"),
-            "tests",
-        )
-        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
-    return table
-
-
-def _spread(found: Survey) -> str:
-    """Mean, quartiles and standard deviation of the points; empty if there are none."""
-    one = Spread.of(found.points)
-    if one is None:
-        return ""
-    return (
-        f"mean {number(one.mean)}, median {number(one.median)}, quartiles {number(one.lower)} and "
-        f"{number(one.upper)}, standard deviation {number(one.deviation)} "
-        f"of {number(found.max_score)} points"
-    )
-
-
-def _attempts(found: Survey) -> Table:
-    table = _table("students", "first", "best", "stall", "problem", "first test that most fail")
-    for topic in found.problems:
-        if one := topic.advance:
-            shares = (f"{100 * share:.0f} %" for share in (one.first, one.best))
-            last = f"{one.failing}: {one.last_failed}" if one.last_failed else ""
-            table.add_row(str(len(one.tried)), *shares, str(len(one.stalled)), topic.id, last)
+        table.add_column(column, justify="right" if column in NUMBERS else "left", overflow="fold")
     return table
 
 

@@ -39,22 +39,11 @@ def discrimination(passed: Sequence[bool], rest: Sequence[float]) -> float | Non
     """The corrected point-biserial correlation of a test, from -1 to 1.
 
     `passed` and `rest`, the points on all other tests, are of the students who attempted the test.
-    None if it is unknown, for a reason that `why_unknown` gives.
+    None if too few of them pass or fail, or if all have the same points on the other tests.
     """
-    if why_unknown(passed, rest):
+    if min(sum(passed), len(passed) - sum(passed)) < FEWEST_OF_EACH:
         return None
-    return statistics.correlation(passed, rest)
-
-
-def why_unknown(passed: Sequence[bool], rest: Sequence[float]) -> str:
-    """Why a test's discrimination is not known; empty if it is."""
-    ones = sum(passed)
-    for count, does in ((ones, "passes"), (len(passed) - ones, "fails")):
-        if count < FEWEST_OF_EACH:
-            many = {"passes": "pass", "fails": "fail"}[does]
-            return f"only {count} {does if count == 1 else many}" if count else f"nobody {does}"
-    is_one = max(rest) - min(rest) < EQUAL
-    return "all have the same points on the other tests" if is_one else ""
+    return statistics.correlation(passed, rest) if max(rest) - min(rest) >= EQUAL else None
 
 
 def remark(passed: Sequence[bool], found: float | None) -> str:

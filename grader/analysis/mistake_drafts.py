@@ -9,7 +9,7 @@ it, in a sandbox.
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from grader.analysis.class_statistics import Alike, costs
@@ -19,6 +19,7 @@ from grader.classroom.standings import Class
 from grader.course.courses import Problem
 from grader.report.shared_wording import clean, in_points
 from grader.solutions import wrong_edits
+from grader.solutions.fragments import bound, is_docstring
 from grader.solutions.wrong_edits import Edit
 from kit.safe_text import counted
 
@@ -26,7 +27,6 @@ FEWEST = 2  # students with equal answers
 MAX_SOURCE = 400_000  # bytes of a module that is read
 MAX_PROGRAM = 20_000  # characters of a draft, which a person has to read
 SHARE = 1 / 3  # a mistake that costs a larger share of its problem needs a reason
-Definition = ast.FunctionDef | ast.ClassDef
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def groups(whole: Class, *, top: int) -> list[EqualAnswers]:
     """The largest groups of students whose failures are equal and unexplained, largest first."""
     found: dict[Alike, EqualAnswers] = {}
     members: dict[Alike, list[Standing]] = {}
-    for standing in whole.standings(problems=False):
+    for standing in whole.standings():
         result = whole.result(standing) if standing.state is State.GRADED else None
         for problem in result.problems if result else []:
             for alike, cost in costs(problem).items():
@@ -80,19 +80,17 @@ def _entry(place: int, group: EqualAnswers) -> str:
     keys = {"unread": "a student wrote this; remove this line once you have read the code"}
     if group.points > SHARE * group.problem.points:
         keys["price"] = "TODO: why it costs more than a third of the problem"
-    text = wrong_edits.written(
-        Edit(
-            name=f"draft_{place}",
-            says="TODO: what is wrong, in one line",
-            keys=keys,
-            source=group.programs[0],
-        )
-    )
     return (
         f"\n# {counted(group.students, 'student')}, {in_points(group.points)} each\n"
         + "".join(answers)
-        + text
+        + f"[draft_{place}] TODO: what is wrong, in one line\n"
+        + "".join(f"{key}: {said}\n" for key, said in keys.items())
+        + _as_code(group.programs[0])
     )
+
+
+def _as_code(program: str) -> str:
+    return "".join(f"+ {line}\n" if line else "+\n" for line in program.splitlines())
 
 
 def _program(given: tuple[str, Sequence[str]]) -> str:
@@ -112,7 +110,7 @@ def program_of(text: str, functions: Sequence[str]) -> str:
         is_readable = program.replace("\n", "").isprintable()  # else a line may look reordered
         if not nodes or len(program) > MAX_PROGRAM or not is_readable:
             return ""
-        draft = wrong_edits.written(Edit(name="draft", says="-", source=program))
+        draft = f"[draft] -\n{_as_code(program)}"
         draft.encode()
         (read,) = wrong_edits.entries(draft)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -122,28 +120,14 @@ def program_of(text: str, functions: Sequence[str]) -> str:
 
 def _used(tree: ast.Module, functions: Sequence[str]) -> list[ast.stmt]:
     """The statements that bind these functions, and what they use, in the order of the module."""
-    bound = {name: node for node in tree.body for name in _bound(node)}
-    waiting, kept = [name for name in functions if name in bound], set()
+    nodes = {name: node for node in tree.body for name in bound(node)}
+    waiting, kept = [name for name in functions if name in nodes], set()
     while waiting:
-        node = bound.pop(waiting.pop(), None)
+        node = nodes.pop(waiting.pop(), None)
         if node is not None and node not in kept:
             kept.add(node)
             waiting += [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
     return [node for node in tree.body if node in kept]
-
-
-def _bound(node: ast.stmt) -> Iterator[str]:
-    """The names that a top-level statement binds."""
-    if isinstance(node, Definition):
-        yield node.name
-    elif isinstance(node, (ast.Import, ast.ImportFrom)):
-        yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
-    elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-        yield from (
-            one.id
-            for one in ast.walk(node)
-            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
-        )
 
 
 def _bare(statement: ast.stmt) -> ast.stmt:
@@ -151,9 +135,5 @@ def _bare(statement: ast.stmt) -> ast.stmt:
     for node in ast.walk(statement):
         body = getattr(node, "body", None)
         if isinstance(body, list):
-            node.body = [one for one in body if not _is_text(one)] or [ast.Pass()]  # type: ignore[attr-defined]
+            node.body = [one for one in body if not is_docstring(one)] or [ast.Pass()]  # type: ignore[attr-defined]
     return statement
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

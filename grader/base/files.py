@@ -7,13 +7,14 @@ import io
 import os
 import stat
 import sys
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from grader.base import interrupts, temporary_folders
+from grader.base import interrupts
 from grader.base.errors import MachineFault, UsageError
 from kit.safe_text import one_line
 
@@ -156,7 +157,7 @@ class _Aside:
         self._places: dict[Path, Path] = {}  # each file, and the path as the command names it
         self._files: dict[Path, Path] = {}  # the place of each file, and the file
         self._streams: list[tuple[Path, bytes]] = []
-        self._folders: dict[Path, temporary_folders.TemporaryFolder] = {}
+        self._folders: dict[Path, tempfile.TemporaryDirectory[str]] = {}
 
     def keep(self, path: Path, content: bytes) -> None:
         """Keep a file until `move`."""
@@ -168,8 +169,8 @@ class _Aside:
             if place.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
             if place.parent not in self._folders:
-                self._folders[place.parent] = temporary_folders.TemporaryFolder(
-                    str(place.parent), temporary_folders.HIDDEN
+                self._folders[place.parent] = tempfile.TemporaryDirectory(
+                    prefix=".grader-", dir=place.parent
                 )
             file = Path(self._folders[place.parent].name, str(len(self._files)))
             with file.open("xb") as f:
@@ -249,11 +250,7 @@ def _sync(folder: Path) -> None:
 
 
 def read(path: Path, *, most: int) -> bytes:
-    """Read a file that somebody else wrote.
-
-    Args:
-        path: The file.
-        most: The largest allowed size, in bytes.
+    """Read a file that somebody else wrote, of `most` bytes at most.
 
     Raises:
         UsageError: The file cannot be read, or is larger.
@@ -296,7 +293,8 @@ def table_text(path: Path) -> str:
         UsageError: It cannot be read, or is not text; the message says how to save it as CSV.
     """
     content = read(path, most=MOST_OF_A_TABLE)
-    refuse_excel(path, content)
+    if content.startswith(OLD_EXCEL) or (content.startswith(ZIP) and b"xl/" in content):
+        raise UsageError(f"{one_line(str(path), 300)} is an Excel file{AS_CSV}")
     wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = decoded(path, content, "utf-16" if wide else "utf-8-sig", advice=AS_CSV)
     if "\0" in text:
@@ -312,9 +310,7 @@ def table_rows(
     """The first line and the cells of each record of a table.
 
     Args:
-        text: The table, as CSV.
         where: The table's name, safe to print.
-        delimiter: What separates two cells.
         strict: Whether a quote in the middle of a cell is an error.
 
     Raises:
@@ -336,16 +332,6 @@ def table_rows(
             line = reader.line_num + 1
     except csv.Error as e:
         raise UsageError(f"{where}:{line} is not valid CSV: {one_line(str(e), 200)}") from None
-
-
-def refuse_excel(path: Path, content: bytes) -> None:
-    """Refuse a workbook where a table as CSV is expected, whatever its name is.
-
-    Raises:
-        UsageError: It is one; the message says how to save it as CSV.
-    """
-    if content.startswith(OLD_EXCEL) or (content.startswith(ZIP) and b"xl/" in content):
-        raise UsageError(f"{one_line(str(path), 300)} is an Excel file{AS_CSV}")
 
 
 def decoded(path: Path, content: bytes, encoding: str = "utf-8-sig", *, advice: str = "") -> str:

@@ -86,25 +86,21 @@ def _check_outputs(output: Named, mark: Writes, other: Named, its: Writes) -> No
     """Refuse two outputs that are one file, and a file in a folder that gets such files."""
     if _is_stream(output.path) or _is_stream(other.path):
         return  # a terminal or a pipe can receive several texts
-    if not mark.suffix and not its.suffix and _is_same(output.path, other.path, case=False):
+    is_same = _is_same(output.path, other.path, case=False)
+    if bool(mark.suffix) == bool(its.suffix):
+        if is_same and mark.suffix == its.suffix:
+            kind = "folder" if mark.suffix else "file"
+            lost = "" if mark.suffix else ", which would be overwritten"
+            raise UsageError(f"{output} and {other.name} are one {kind}{lost}: name another {kind}")
+        return
+    folder, file = (output, other) if mark.suffix else (other, output)
+    if is_same or _is_inside(folder.path, file.path):
         raise UsageError(
-            f"{output} and {other.name} are one file, which would be overwritten: name another file"
+            f"{file} is a file, and {folder.name} writes a folder there: name another place"
         )
-    if mark.suffix and mark.suffix == its.suffix and _is_same(output.path, other.path, case=False):
-        raise UsageError(f"{output} and {other.name} are one folder: name another folder")
-    if bool(mark.suffix) != bool(its.suffix):
-        folder, file = (output, other) if mark.suffix else (other, output)
-        if _is_same(folder.path, file.path, case=False) or _is_inside(folder.path, file.path):
-            raise UsageError(
-                f"{file} is a file, and {folder.name} writes a folder there: name another place"
-            )
-    for folder, file, suffix in ((output, other, mark.suffix), (other, output, its.suffix)):
-        if (
-            suffix
-            and _is_same(file.path.parent, folder.path, case=False)
-            and _has(file.path, suffix)
-        ):
-            raise UsageError(f"{file} may be overwritten by {folder}: name another folder")
+    beside = _is_same(file.path.parent, folder.path, case=False)
+    if beside and _has(file.path, mark.suffix or its.suffix):
+        raise UsageError(f"{file} may be overwritten by {folder}: name another folder")
 
 
 def _has(path: Path, suffix: str) -> bool:

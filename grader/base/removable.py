@@ -10,7 +10,7 @@ def modules(folder: str) -> dict[str, ModuleType]:
     """Import the modules that a folder has, in alphabetical order; by name.
 
     Args:
-        folder: The folder as a package, such as "grader.report.removable".
+        folder: The folder as a package, such as "grader.course.removable".
     """
     paths = importlib.import_module(folder).__path__
     names = sorted(module.name for module in pkgutil.iter_modules(paths))

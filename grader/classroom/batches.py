@@ -27,13 +27,13 @@ from grader.submission.archives import MAX_ARCHIVE_BYTES
 from grader.submission.reader import SubmissionReader
 from grader.submission.submissions import Submission
 from kit.handing_in import MAX_BYTES
-from kit.safe_text import first, one_line
+from kit.safe_text import one_line
 
 # How often a submission is tried if the grader fails on it.
 FAULTS = 2
 # How often it is tried if the grading process dies; more often, because its machine may have died.
 LOSSES = 3
-SHOWN = 20  # the most submissions or machines in what is told about a batch
+SHOWN = 20  # the most submissions in what is told about a batch
 DEFINES = re.compile(r"^(?:async +def|def|class) +(\w+)", re.MULTILINE)
 
 
@@ -50,7 +50,6 @@ class BatchProgress:
     done: int = 0  # the number of submissions that are finished, including those with a fault
     faults: int = 0  # the number of submissions on which the grader failed
     running: dict[str, Running] = field(default_factory=dict)
-    done_on: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)  # messages for the person who started the batch
     waits: str = ""  # what the batch waits for before it can go on; empty if it can
     started: float = field(default_factory=time.monotonic)  # when the batch started
@@ -72,9 +71,6 @@ class BatchProgress:
         ]
         lines += [f"and {len(runs) - SHOWN} more"] if len(runs) > SHOWN else []
         lines += [self.waits] if self.waits else []
-        if self.done_on:
-            most = [f"{one_line(name, 40)}: {n}" for name, n in self.done_on.most_common()]
-            lines.append(f"graded on {first(most, SHOWN)}")
         return [", ".join(parts), *lines]
 
 
@@ -174,7 +170,7 @@ class _Queue:
 
     def _end(self, ended: Ended) -> None:
         sources = ended.submission.sha256
-        was = self.progress.running.pop(sources)
+        self.progress.running.pop(sources)
         self.progress.waits = ""
         result, fault = None, ended.fault
         if not fault:
@@ -193,8 +189,6 @@ class _Queue:
             self.progress.faults += bool(fault)
         else:
             self._give_up(sources, fault)
-        if was.place:
-            self.progress.done_on[was.place] += 1
 
     def _give_up(self, sources: str, fault: str) -> None:
         self.book.results.note_fault(self.setup, sources, one_line(fault, 500))
@@ -208,9 +202,7 @@ class _Queue:
         return counted[sources] < most
 
 
-def grade(
-    book: Gradebook, setup: int, executor: Executor, *, limit: int | None = None, show: Show
-) -> BatchProgress:
+def grade(book: Gradebook, setup: int, executor: Executor, show: Show) -> BatchProgress:
     """Grade all submissions without a result for this setup; store each result as it arrives.
 
     `show` is called several times a second.
@@ -218,7 +210,7 @@ def grade(
     Raises:
         GraderFault: No submission can be graded.
     """
-    queue = _Queue(book, setup, book.results.to_grade(setup)[:limit])
+    queue = _Queue(book, setup, book.results.to_grade(setup))
     with closing(executor.run(queue.take)) as events:
         for event in events:
             interrupts.stop_if_seen()

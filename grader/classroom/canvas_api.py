@@ -1,9 +1,8 @@
 """Requests to Canvas' REST API, with a token that goes to one host and into no text.
 
 The facts are from the "Canvas LMS REST API Documentation": Submissions, Assignments, Courses, Late
-Policy, Pagination and Throttling. Canvas limits each token: a request costs about the
-seconds that it takes, and the quota refills by ten a second. Our requests run one at a time, wait
-while little of the quota is left, and are repeated after "403 Forbidden (Rate Limit Exceeded)".
+Policy, Pagination and Throttling. Canvas limits each token. Our requests run one at a time, which
+is within the limit, and are repeated after "403 Forbidden (Rate Limit Exceeded)".
 
 A redirect is never followed, and neither is a link to another host.
 """
@@ -50,8 +49,6 @@ UNREACHABLE = (ConnectionRefusedError, TimeoutError, socket.gaierror, ssl.SSLErr
 ANSWER_SECONDS = 300.0  # for a whole answer
 TRIES = 7  # of one request, with waits of 1, 2, 4, … seconds between them
 LONGEST_WAIT = 60.0
-LOW = 100.0  # of the quota of 600; below this, wait until it has refilled
-REFILL = 10.0  # of the quota in a second
 MOST_BYTES = 8 * 2**20  # of an answer: 100 submissions with comments of 80 kB each
 MOST_OF_A_LIST = 64 * 2**20
 MOST_PAGES = 1_000
@@ -71,7 +68,6 @@ class _Throttled(Exception):
 
 class CanvasCourse(msgspec.Struct, frozen=True):
     name: str = ""
-    workflow_state: str = ""
     concluded: bool = False
 
 
@@ -97,18 +93,12 @@ class CanvasSubmission(msgspec.Struct, frozen=True):
     """A student's submission in Canvas, which also exists if nothing was handed in."""
 
     user_id: int | None = None  # the student; None if the grading is anonymous
-    score: float | None = None  # the points that count, after Canvas' own late policy
-    entered_score: float | None = None  # those before it; Canvas of before 2018 does not say them
+    entered_score: float | None = None  # those that were given, before that policy
     points_deducted: float | None = None  # by Canvas' late policy
     excused: bool | None = None
     late: bool | None = None
     late_policy_status: str | None = None  # what a person said: late, missing, extended, none
     submission_comments: list[CanvasComment] = []
-
-    @property
-    def entered(self) -> float | None:
-        """The points that were given, before Canvas' late policy."""
-        return self.score if self.entered_score is None else self.entered_score
 
 
 @dataclass(frozen=True)
@@ -186,7 +176,6 @@ class CanvasApi:
         is_local = urlsplit(place.base).hostname in LOCAL
         proxies = [urllib.request.ProxyHandler({})] if is_local else []
         self._opener = urllib.request.build_opener(_NoRedirect(), *proxies)
-        self._left: float | None = None  # of the quota
         self._has_answered = False
 
     @property
@@ -256,8 +245,6 @@ class CanvasApi:
         why = ""
         for number in range(TRIES):
             interrupts.stop_if_seen()
-            if self._left is not None and self._left < LOW:
-                self.sleep((LOW - self._left) / REFILL)
             try:
                 return self._once(method, url, fields)
             except _Throttled as e:
@@ -282,13 +269,11 @@ class CanvasApi:
             with self._opener.open(request, timeout=wait) as answer:
                 self._has_answered = True
                 body = _body(answer)
-                self._note_quota(answer.headers)
                 if answer.length:  # the bytes that are missing
                     raise CanvasUnclear("its answer was cut off")
                 return body.replace(echo, b""), answer.headers
         except HTTPError as e:
             self._has_answered = True
-            self._note_quota(e.headers)
             said = b""
             with suppress(OSError, http.client.HTTPException), e:
                 said = e.read(10_000)
@@ -301,12 +286,6 @@ class CanvasApi:
             raise CanvasUnclear(why) from None
         except ValueError as e:
             raise UsageError(f"{self.place.base} is no address: {one_line(str(e), 200)}") from None
-
-    def _note_quota(self, headers: Message) -> None:
-        try:
-            self._left = max(0.0, float(headers["X-Rate-Limit-Remaining"]))
-        except (TypeError, ValueError):
-            self._left = None
 
 
 def _host_of(url: str) -> str:

@@ -12,19 +12,9 @@ import msgspec
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.classroom.class_records import Standing, State, Student
+from grader.classroom import spreadsheet_csv
+from grader.classroom.class_records import Standing, State, Student, called
 from grader.classroom.roster import DAMAGED
-from grader.classroom.spreadsheet_csv import (
-    BOM,
-    DECIMAL,
-    LINE_ENDS,
-    NUMBER,
-    SMALL,
-    called,
-    csv_of,
-    decimal,
-    safe_text,
-)
 from grader.course.late_policy import Policy
 from grader.course.removable.canvas_rules import CanvasRules
 from grader.report.shared_wording import half_up, number
@@ -33,6 +23,7 @@ from kit.safe_text import one_line
 STUDENT, SECTION, POINTS_POSSIBLE = "Student", "Section", "    Points Possible"
 # The columns by which Canvas identifies a student, in the order in which it tries them.
 ID, SIS_ID, LOGIN = IDENTITIES = ("ID", "SIS User ID", "SIS Login ID")
+DECIMAL = re.compile(r"\d+\.\d+")
 TITLE = re.compile(r"(.*) \((\d+)\)", re.DOTALL)
 
 
@@ -45,8 +36,8 @@ def for_canvas(
     to = ours.canvas_points or most
     if (
         possible is not None
-        and abs(possible - to) > SMALL
-        and abs(most - ours.canvas_points) > SMALL
+        and abs(possible - to) > spreadsheet_csv.SMALL
+        and abs(most - ours.canvas_points) > spreadsheet_csv.SMALL
     ):
         raise UsageError(
             f"Canvas' assignment is out of {number(possible)} points, ours out of {number(to)}: "
@@ -101,10 +92,10 @@ def canvas(
     standings = for_canvas(standings, rules, None)
     listed = [one for one in standings if one.student.listed]
     most = max((one.max_score for one in standings), default=0.0)
-    column = f"{LINE_ENDS.sub(' ', rules.title)} ({number_there})"
+    column = f"{spreadsheet_csv.LINE_ENDS.sub(' ', rules.title)} ({number_there})"
     header = [STUDENT, *IDENTITIES, SECTION, column]
     rows = [_canvas_row(one) for one in listed]
-    points_possible = [POINTS_POSSIBLE, "", "", "", "", decimal(most)]
+    points_possible = [POINTS_POSSIBLE, "", "", "", "", spreadsheet_csv.decimal(most)]
     notes = [
         f"{called(one.student)} is not in the roster and was left out"
         for one in standings
@@ -112,7 +103,7 @@ def canvas(
     ]
     if not all(_is_from_canvas(one.student) for one in listed):
         notes.insert(0, f"the roster's ids are in the column {SIS_ID}: compare them with Canvas'")
-    return CanvasTable(csv_of([header, points_possible, *rows]), notes)
+    return CanvasTable(spreadsheet_csv.csv_of([header, points_possible, *rows]), notes)
 
 
 def _canvas_row(one: Standing) -> list[str]:
@@ -124,8 +115,8 @@ def _canvas_row(one: Standing) -> list[str]:
     if not _is_from_canvas(student):
         known.setdefault(SIS_ID, student.id)
     known.setdefault(LOGIN, student.email)
-    identities = [known.get(name, "") for name in IDENTITIES]
-    return [*map(safe_text, [student.name, *identities, student.section]), _score(one)]
+    cells = [student.name, *(known.get(name, "") for name in IDENTITIES), student.section]
+    return [*map(spreadsheet_csv.safe_text, cells), _score(one)]
 
 
 def canvas_user(student: Student) -> int | None:
@@ -143,22 +134,21 @@ def _is_from_canvas(student: Student) -> bool:
 
 
 def _score(one: Standing) -> str:
-    """A graded student's points; empty for all others."""
-    return decimal(one.points) if one.state is State.GRADED else ""
+    return spreadsheet_csv.decimal(one.points) if one.state is State.GRADED else ""
 
 
 def _filled_in(
     standings: Sequence[Standing], rules: Policy, exported: str, former: Mapping[str, Sequence[str]]
 ) -> CanvasTable:
-    mark = BOM if exported.startswith(BOM) else ""
-    text = exported.removeprefix(BOM)
+    mark = spreadsheet_csv.BOM if exported.startswith(spreadsheet_csv.BOM) else ""
+    text = exported.removeprefix(spreadsheet_csv.BOM)
     delimiter = _delimiter(text)
     rows = [row for _, row in files.table_rows(text, "--canvas-export", delimiter)]
     column = _column(rows[0], rules.title, rules.of(CanvasRules).canvas_id or None)
     possible = next((row[column] for row in rows[1:] if row[0] == POINTS_POSSIBLE), "")
     has_commas = delimiter == ";" and not any(DECIMAL.fullmatch(c) for row in rows for c in row)
     possible = possible.replace(",", ".") if has_commas else possible
-    known_points = float(possible) if NUMBER.fullmatch(possible) else None
+    known_points = float(possible) if spreadsheet_csv.NUMBER.fullmatch(possible) else None
     standings = for_canvas(standings, rules, known_points)
     found, notes = _matches(rows, [one.student for one in standings], former)
     for one in standings:
@@ -168,7 +158,7 @@ def _filled_in(
         else:
             notes += _fill(rows[place], column, one, "," if has_commas else ".")
     line_end = "\r\n" if "\r\n" in text else "\n"
-    return CanvasTable(mark + csv_of(rows, delimiter, line_end), notes)
+    return CanvasTable(mark + spreadsheet_csv.csv_of(rows, delimiter, line_end), notes)
 
 
 def _delimiter(text: str) -> str:

@@ -11,6 +11,7 @@ would take points a second time from those whom it calls late, so a person has t
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -18,20 +19,13 @@ from typing import Literal
 
 from grader.base import interrupts
 from grader.base.errors import EndsCommand, UsageError
-from grader.classroom.canvas_api import (
-    CanvasApi,
-    CanvasAssignment,
-    CanvasCourse,
-    CanvasRefused,
-    CanvasSubmission,
-    CanvasUnclear,
-)
+from grader.classroom import canvas_api
+from grader.classroom.canvas_api import CanvasApi, CanvasAssignment, CanvasCourse, CanvasSubmission
 from grader.classroom.canvas_csv import canvas_user
-from grader.classroom.class_records import Pushed, Standing, State, Student
+from grader.classroom.class_records import Pushed, Standing, State, Student, called
 from grader.classroom.gradebook import Gradebook
-from grader.classroom.spreadsheet_csv import called
 from grader.report.shared_wording import number
-from kit.safe_text import counted, one_line
+from kit.safe_text import counted, first, one_line
 
 SETTLES = timedelta(minutes=15)  # how long a request may wait in Canvas
 PAUSES = (2.0, 5.0, 10.0, 20.0, 30.0)  # seconds between looks at what became of a lost request
@@ -73,23 +67,13 @@ class Difference:
     # What a push would send, and the comments that wait.
     changes: list[PendingPush] = field(default_factory=list)
     same: int = 0  # the number of students of whom Canvas has everything
-    left: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, change: PendingPush) -> None:
-        """Add what a push would send about a student, if anything."""
-        if change.fields or change.waits:
-            self.changes.append(change)
-        else:
-            self.same += 1
-
-    def leave(self, student: Student, why: str) -> None:
-        self.left.setdefault(why, []).append(called(student))
+    left: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def notes(self) -> list[str]:
         return [
-            f"{counted(len(who), 'student is', 'students are')} left alone, because "
-            f"{why}: {', '.join(who[:SHOWN])}{' and more' if len(who) > SHOWN else ''}"
+            f"{counted(len(who), 'student is', 'students are')} left alone, because {why}: "
+            f"{first(who, SHOWN)}"
             for why, who in self.left.items()
         ]
 
@@ -99,6 +83,7 @@ class PushRules:
     # For each student's id, the text of the comment; empty to send none.
     comments: Mapping[str, str] = field(default_factory=dict)
     penalises: bool = False  # whether our points contain a late penalty
+    deducts: bool = False  # whether Canvas' late policy takes points
     # "ours" if only our penalty counts, "both" with Canvas', "" if a person has to choose.
     late: Late = ""
     # Whether points that somebody changed in Canvas after our push are replaced.
@@ -113,7 +98,7 @@ def mark(text: str) -> str:
 def require_gradable(course: CanvasCourse, assignment: CanvasAssignment) -> None:
     """Refuse an assignment whose grades cannot be set, or mean something else than points."""
     for is_so, why in (
-        (course.concluded or course.workflow_state == "completed", "the course is concluded"),
+        (course.concluded, "the course is concluded"),
         (not assignment.published, "it is not published"),
         (assignment.in_closed_grading_period, "its grading period is closed"),
         (
@@ -138,14 +123,12 @@ def difference(
     submissions: Iterable[CanvasSubmission],
     pushed: Mapping[str, Pushed],
     rules: PushRules,
-    *,
-    deducts: bool,
     now: datetime,
 ) -> Difference:
     """Compare a class with what Canvas has.
 
     A submission may occur twice, if pages moved while they were read. `pushed` is what was sent
-    earlier, by student; `deducts` says whether Canvas' late policy takes points.
+    earlier, by student.
 
     Raises:
         UsageError: Canvas does not say whose submission is whose.
@@ -160,10 +143,14 @@ def difference(
     for standing, user in zip(standings, users, strict=True):
         theirs = by_user.get(user) if user is not None else None
         before = pushed.get(standing.student.id, Pushed())
-        if why := _left_alone(standing, user, theirs, before, rules, deducts, users):
-            found.leave(standing.student, why)
+        if why := _left_alone(standing, user, theirs, before, rules, users):
+            found.left[why].append(called(standing.student))
         elif user is not None and theirs is not None and _is_told(standing, theirs):
-            found.add(_change(standing, user, theirs, before, rules, deducts, now))
+            change = _change(standing, user, theirs, before, rules, now)
+            if change.fields or change.waits:
+                found.changes.append(change)
+            else:
+                found.same += 1
     return found
 
 
@@ -173,14 +160,13 @@ def _left_alone(
     theirs: CanvasSubmission | None,
     before: Pushed,
     rules: PushRules,
-    deducts: bool,
     users: list[int | None],
 ) -> str:
     """Why nothing is sent about a student; empty if something may be, or there is nothing."""
     if not (standing.state is State.GRADED and standing.points is not None) and (
         theirs is None or not _is_told(standing, theirs)
     ):
-        has = theirs is not None and theirs.entered is not None
+        has = theirs is not None and theirs.entered_score is not None
         return f"they have a grade in Canvas and none here ({standing.state.words})" if has else ""
     if not standing.student.listed:
         return "the roster does not have them"
@@ -195,12 +181,12 @@ def _left_alone(
     ours = [*before.points, standing.points]
     if (
         before.has_arrived
-        and theirs.entered is not None
+        and theirs.entered_score is not None
         and not rules.overwrite
-        and not any(_equal(theirs.entered, points) for points in ours)
+        and not any(_equal(theirs.entered_score, points) for points in ours)
     ):
         return "their points were changed in Canvas after our push (--overwrite replaces them)"
-    if rules.penalises and not rules.late and _would_lose_twice(theirs, deducts):
+    if rules.late == "" and _would_lose_twice(theirs, rules):
         return (
             "they are late and Canvas' late policy takes points, too (--late ours: only our "
             "penalty counts; --late both: both count)"
@@ -211,14 +197,13 @@ def _left_alone(
 def _is_told(standing: Standing, theirs: CanvasSubmission) -> bool:
     """Whether a student gets points, or a comment that says why there are none."""
     if standing.state is State.REFUSED:
-        return theirs.entered is None
+        return theirs.entered_score is None
     return standing.points is not None
 
 
-def _would_lose_twice(theirs: CanvasSubmission, deducts: bool) -> bool:
-    return theirs.late_policy_status != "none" and bool(
-        theirs.points_deducted or (theirs.late and deducts)
-    )
+def _would_lose_twice(theirs: CanvasSubmission, rules: PushRules) -> bool:
+    takes = theirs.points_deducted or (theirs.late and rules.deducts)
+    return rules.penalises and theirs.late_policy_status != "none" and bool(takes)
 
 
 def _equal(one: float | None, other: float | None) -> bool:
@@ -231,7 +216,6 @@ def _change(
     theirs: CanvasSubmission,
     before: Pushed,
     rules: PushRules,
-    deducts: bool,
     now: datetime,
 ) -> PendingPush:
     text = rules.comments.get(standing.student.id, "")
@@ -241,16 +225,15 @@ def _change(
     said = [one for one in theirs.submission_comments if one.author_id != theirs.user_id]
     is_there = event == "done" or any(mark(text) in (one.comment or "") for one in said)
     waits = bool(comment) and not is_there and event == "sent" and now - at < SETTLES
-    ours_only = rules.penalises and rules.late == "ours"
     return PendingPush(
         student=standing.student,
         user=user,
-        before=theirs.entered,
+        before=theirs.entered_score,
         points=standing.points,
-        grade=standing.points is not None and not _equal(theirs.entered, standing.points),
+        grade=standing.points is not None and not _equal(theirs.entered_score, standing.points),
         comment="" if is_there or waits else comment,
         waits=waits,
-        exempt=ours_only and _would_lose_twice(theirs, deducts),
+        exempt=rules.late == "ours" and _would_lose_twice(theirs, rules),
     )
 
 
@@ -274,7 +257,7 @@ def push(
             advance(one.student.id, number_, len(todo))
             try:
                 complaint = _send(api, book, one) or complaint
-            except CanvasUnclear as e:
+            except canvas_api.CanvasUnclear as e:
                 complaint = str(e)
                 _settle(api, compare, one.user)
         found = compare()
@@ -287,7 +270,7 @@ def _send(api: CanvasApi, book: Gradebook, one: PendingPush) -> str:
     book.pushes.note(*about, "sent")
     try:
         api.give(one.user, one.fields)
-    except CanvasRefused as e:
+    except canvas_api.CanvasRefused as e:
         book.pushes.note(*about, "failed")
         return str(e)
     except EndsCommand:

@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from grader.base import files
 from grader.base.errors import Status, UsageError
@@ -65,10 +67,7 @@ def overrides(
             found.notes.append(f"{one_line(owner, 100)} is no name on GitHub and was left out")
             continue
         found.notes.extend(_notes(one))
-        at = one.submitted_at or now
-        place = Repository(where.organization, where.classroom, where.assignment, owner, at)
-        new = record(place, reported(one), one.points, one.max_score)
-        found.records[owner] = new
+        new = found.records[owner] = record(where, one, reported(one), now)
         entry = entries.setdefault(owner.casefold(), {"owner": owner, "submissions": []})
         if note := _kept(entry, new):
             found.notes.append(note)
@@ -121,35 +120,36 @@ def read(path: Path | None) -> Scores:
     """The content of a scores.json, or a UsageError; without a file, one without assignments."""
     if path is None:
         return {"schema": SCHEMA, "assignments": {}}
+    content = files.read(path, most=MOST_BYTES)
     try:
-        tree = json.loads(files.read(path, most=MOST_BYTES))
-    except (ValueError, RecursionError):
-        raise UsageError(f"{path} is not JSON: expected Classroom 50's scores.json") from None
-    if not isinstance(tree, dict) or tree.get("schema") != SCHEMA or not _is_sound(tree):
-        raise UsageError(f"{path} is not a scores.json of Classroom 50 ({SCHEMA})")
+        tree: Scores = msgspec.json.decode(content)
+        known = msgspec.convert(tree, _Scores)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+        raise UsageError(
+            f"{path} is not a scores.json of Classroom 50 ({SCHEMA}): {one_line(str(e), 200)}"
+        ) from None
+    for bucket in known.assignments.values():
+        owners = [one.owner.casefold() for one in bucket.entries]
+        if len(set(owners)) < len(owners):
+            raise UsageError(f"{path} is not a scores.json of Classroom 50: it has an owner twice")
     return tree
 
 
-def _is_sound(tree: Scores) -> bool:
-    """Whether the parts that are used have the kinds that the schema gives them."""
-    assignments = tree.get("assignments")
-    return isinstance(assignments, dict) and all(
-        isinstance(bucket, dict)
-        and isinstance(bucket.get("type"), str)
-        and isinstance(bucket.get("entries"), list)
-        and all(map(_is_entry, bucket["entries"]))
-        and len({one["owner"].casefold() for one in bucket["entries"]}) == len(bucket["entries"])
-        for bucket in assignments.values()
-    )
+class _Entry(msgspec.Struct):
+    owner: str
+    submissions: list[dict[str, Any]]
 
 
-def _is_entry(one: object) -> bool:
-    return (
-        isinstance(one, dict)
-        and isinstance(one.get("owner"), str)
-        and isinstance(one.get("submissions"), list)
-        and all(isinstance(submission, dict) for submission in one["submissions"])
-    )
+class _Bucket(msgspec.Struct):
+    type: str
+    entries: list[_Entry]
+
+
+class _Scores(msgspec.Struct):
+    """The parts that are used, with the kinds that the schema gives them."""
+
+    schema: Literal["classroom50/scores/v1"]
+    assignments: dict[str, _Bucket]
 
 
 RECORD = "classroom50/result/v1"
@@ -157,38 +157,24 @@ RECORD = "classroom50/result/v1"
 TAG = "submit/manual-grader-"
 
 
-@dataclass(frozen=True)
-class Repository:
-    """A student's repository of an assignment, and when it was handed in."""
-
-    organization: str  # the organization on GitHub
-    classroom: str  # the short name of the classroom
-    assignment: str  # the short name of the assignment
-    owner: str  # the student's name on GitHub
-    at: datetime  # when the graded commit was handed in
-
-    @property
-    def commits(self) -> str:
-        """The address of its commits, with the graded one on top."""
-        name = f"{self.classroom}-{self.assignment}-{self.owner}".lower()
-        return f"https://github.com/{self.organization}/{name}/commits?until={_in_utc(self.at)}"
-
-
-def record(repository: Repository, reported: Reported | None, points: float, most: float) -> Any:
+def record(where: Classroom50, one: Standing, reported: Reported | None, now: datetime) -> Any:
     """The record of a student's grade; the result is None if a person gave points without one."""
-    where, top = repository.commits, half_up(most)
+    owner, at, top = one.student.id, _in_utc(one.submitted_at or now), half_up(one.max_score)
+    name = f"{where.classroom}-{where.assignment}-{owner}".lower()
+    # The repository's commits, with the graded one on top.
+    commits = f"https://github.com/{where.organization}/{name}/commits?until={at}"
     return {
         "schema": RECORD,
-        "classroom": repository.classroom,
-        "assignment": repository.assignment,
+        "classroom": where.classroom,
+        "assignment": where.assignment,
         "assignment_type": "individual",
-        "owner": repository.owner,
-        "submission": f"{TAG}{_in_utc(repository.at).replace(':', '-')}",
-        "commit": where,
-        "release": where,
-        "review": where,
-        "datetime": _in_utc(repository.at),
-        "score": min(half_up(points), top),
+        "owner": owner,
+        "submission": f"{TAG}{at.replace(':', '-')}",
+        "commit": commits,
+        "release": commits,
+        "review": commits,
+        "datetime": at,
+        "score": min(half_up(one.points or 0.0), top),
         "max-score": top,
         "tests": _tests(reported.result) if reported else [],
     }

@@ -23,13 +23,7 @@ from kit.safe_text import one_line
 
 # Of what a field holds, packed or unpacked: a student's source, or a result.
 MOST_BYTES = 64 * 2**20
-MOST_IN_MEMORY = 2**30  # of an older gradebook that is only read
 APPLICATION = 0x67726472  # "grdr", in the header of the file
-# What SQLite adds for ANALYZE.
-STATISTICS = (
-    "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
-    "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
-)
 # Migration number n, counted from 1, brings a file to version n.
 MIGRATIONS = [
     """
@@ -124,14 +118,13 @@ COLUMNS = """
     AND NOT EXISTS (SELECT * FROM json_each({0}) WHERE type != 'text') END
 """
 CHECKS = {
-    "student": {"columns": COLUMNS},
-    "attempt": {"submitted_at": f"{{0}} = '' OR {TIME}"},
-    "grade": {"score": POINTS, "max_score": POINTS, "pending": POINTS},
-    "score": {"score": POINTS, "max_score": POINTS, "pending": POINTS},
-    "override": {"at": TIME, "points": POINTS},
-    "extension": {"until": TIME},
-    "answer": {"points": POINTS},
-    "push": {"at": TIME, "points": POINTS},
+    COLUMNS: ["student.columns"],
+    TIME: ["override.at", "extension.until", "push.at"],
+    f"{{0}} = '' OR {TIME}": ["attempt.submitted_at"],
+    POINTS: [
+        *("grade.score", "grade.max_score", "grade.pending", "score.score", "score.max_score"),
+        *("score.pending", "override.points", "answer.points", "push.points"),
+    ],
 }
 REFERRING = ("applied", "request")  # tables that are useless without the rows that they refer to
 
@@ -162,11 +155,6 @@ def to_read(path: Path) -> Iterator[sqlite3.Connection]:
             _check_values(database)
             yield database
             return
-        if path.stat().st_size > MOST_IN_MEMORY:
-            raise UsageError(
-                f"{path} was written by an older grader and is larger than "
-                f"{MOST_IN_MEMORY >> 20} MiB: run `grader batch` with it once, which upgrades it"
-            )
         with closing(sqlite3.connect(":memory:")) as copy:
             database.backup(copy)
             copy.row_factory = sqlite3.Row
@@ -248,8 +236,9 @@ def _prepare(path: Path, database: sqlite3.Connection) -> None:
 
 def _check_values(database: sqlite3.Connection) -> None:
     """Check the values that commands compute with; somebody may have edited the file."""
-    for table, columns in CHECKS.items():
-        for name, check in columns.items():
+    for check, places in CHECKS.items():
+        for place in places:
+            table, _, name = place.partition(".")
             query = f"SELECT {name} FROM {table} WHERE ({check.format(name)}) IS NOT TRUE"
             if row := database.execute(query).fetchone():
                 raise DamagedBook(f"{table} has {one_line(repr(row[0]), 100)} as {name}")
@@ -259,7 +248,6 @@ def _check_values(database: sqlite3.Connection) -> None:
 
 
 def _migrate(database: sqlite3.Connection, version: int) -> None:
-    """Bring a database of this version to today's version, one migration at a time."""
     for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
         database.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT")
 
@@ -283,18 +271,13 @@ def _version(path: Path, database: sqlite3.Connection) -> int:
 
 
 def _schema(database: sqlite3.Connection) -> set[tuple[str, ...]]:
-    """All that a database defines, by whatever name, except what SQLite adds by itself."""
-    rows = database.execute(
-        "SELECT type, name, tbl_name, sql FROM sqlite_master"
-        " WHERE sql IS NOT NULL AND sql NOT IN (?, ?)",
-        STATISTICS,
-    )
-    return {tuple(map(str, row)) for row in rows}
+    """All that a database defines, by whatever name."""
+    query = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL"
+    return {tuple(map(str, row)) for row in database.execute(query)}
 
 
 @cache
 def _schema_of(version: int) -> set[tuple[str, ...]]:
-    """Everything that a gradebook of this version defines."""
     with closing(sqlite3.connect(":memory:")) as database:
         database.executescript(";".join(MIGRATIONS[:version]))
         return _schema(database)

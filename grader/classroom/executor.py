@@ -173,5 +173,4 @@ def _ended(submission: Submission, future: "Future[bytes]", *, has_graded: bool)
 
 
 def _graded(submission: Submission, setup: Setup) -> bytes:
-    """Grade one submission in a process of the pool."""
     return graded(submission, own_course(), own_sandbox(), setup)

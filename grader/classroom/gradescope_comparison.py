@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.classroom.class_records import Standing
+from grader.classroom.class_records import Standing, called
 from kit.safe_text import one_line
 
 SCORE = "Total Score"
@@ -75,20 +75,20 @@ def differences(
     found: list[ScoreDifference] = []
     seen: dict[str, int] = {}
     for row in exported:
-        ours = next((owners[k] for k in map(str.casefold, row.known_as) if k in owners), [])
-        if len(ours) != 1:
-            why = "in the gradebook several times" if ours else "only in Gradescope"
+        known = next((owners[k] for k in map(str.casefold, row.known_as) if k in owners), [])
+        if len(known) != 1:
+            why = "in the gradebook several times" if known else "only in Gradescope"
             found.append(ScoreDifference(row.called, row.score, None, why))
-        elif first := seen.get(ours[0].student.id):
+            continue
+        (one,) = known
+        first = seen.setdefault(one.student.id, row.line)
+        why = "" if one.points is not None else one.state.words
+        if first != row.line:
             why = f"lines {first} and {row.line} of the file are the same student"
-            found.append(ScoreDifference(_called(ours[0]), row.score, ours[0].points, why))
-        else:
-            seen[ours[0].student.id] = row.line
-            if _differ(row.score, ours[0].points):
-                why = "" if ours[0].points is not None else ours[0].state.words
-                found.append(ScoreDifference(_called(ours[0]), row.score, ours[0].points, why))
+        if first != row.line or _differ(row.score, one.points):
+            found.append(ScoreDifference(called(one.student), row.score, one.points, why))
     return found + [
-        ScoreDifference(_called(one), None, one.points, "only in the gradebook")
+        ScoreDifference(called(one.student), None, one.points, "only in the gradebook")
         for one in standings
         if one.student.id not in seen and one.points is not None
     ]
@@ -98,7 +98,3 @@ def _differ(theirs: float | None, ours: float | None) -> bool:
     if theirs is None or ours is None:
         return theirs is not ours
     return abs(theirs - ours) > ROUNDING
-
-
-def _called(one: Standing) -> str:
-    return one_line(f"{one.student.id} {one.student.name}".strip(), 100)

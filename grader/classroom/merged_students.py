@@ -179,7 +179,7 @@ class EnrolledStudents(BookPart):
 
     def with_work(self) -> set[str]:
         """The ids of the students who handed in anything, or about whom a person decided."""
-        tables = ("attempt", "override", "extension", "comment")
+        tables = ("attempt", "override", "extension", "comment", "request", "push")
         query = " UNION ".join(f"SELECT student FROM {table}" for table in tables)
         id_of = self.entries.id_of
         return {id_of(row["student"]) for row in self._db.execute(query)}
@@ -199,21 +199,9 @@ class EnrolledStudents(BookPart):
 
     def undo_change(self, change: EntryChange, *, reason: str) -> None:
         """Undo a change. After a rename, what was stored under the new id stays the student's."""
-        with self._writes() as db:
-            same = {"student": change.student, "reason": reason}
-            self._add("change", kind="undo", becomes="", name="", undoes=change.id, **same)
-            if change.kind != "rename" or change.becomes == change.student:
-                return
-            used = [
-                f"SELECT student FROM {table} WHERE student = :id"
-                for table in ("attempt", "override", "extension", "comment", "request", "push")
-            ]
-            used += [
-                "SELECT student FROM change WHERE student = :id",
-                "SELECT id FROM student WHERE id = :id AND (listed OR name || email != '')",
-            ]
-            if db.execute(" UNION ALL ".join(used), {"id": change.becomes}).fetchone() is None:
-                db.execute("DELETE FROM student WHERE id = ?", (change.becomes,))
-                return
-            same |= {"student": change.becomes}
-            self._add("change", kind="merge", becomes=change.student, name="", **same)
+        old, new = change.student, change.becomes
+        with self._writes():
+            same = {"name": "", "reason": reason}
+            self._add("change", kind="undo", student=old, becomes="", undoes=change.id, **same)
+            if change.kind == "rename" and new != old and new in {one.id for one in self.all()}:
+                self._add("change", kind="merge", student=new, becomes=old, **same)

@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -11,10 +11,8 @@ import msgspec
 from grader.base.errors import UsageError
 from grader.classroom import roster
 from grader.classroom.class_records import Standing, State, called
-from grader.classroom.intake.folder_items import FUTURE
 from grader.classroom.standings import Class
 from grader.course import late_policy
-from grader.course.late_policy import Policy
 from kit.safe_text import one_line
 
 COMMA = re.compile(r"\d+,\d{1,2}", re.ASCII)
@@ -50,7 +48,7 @@ def read(path: Path, whole: Class, *, column: str, reason: str, anyway: bool) ->
             f"{path}:{line}: expected the columns {', '.join(listed)}, found "
             f"{one_line(', '.join(header), 200)}"
         )
-    standings = {one.student.id: one for one in whole.standings(problems=False)}
+    standings = {one.student.id: one for one in whole.standings()}
     found: dict[tuple[str, str], Decision] = {}
     errors: list[str] = []
     for line, row in rows:
@@ -126,24 +124,3 @@ def write(whole: Class, decisions: Iterable[Decision]) -> None:
         whole.book.decisions.override(
             one.student, one.points, problem=one.problem, reason=one.reason
         )
-
-
-def notes(
-    rules: Policy, standings: Mapping[str, Standing], decisions: Iterable[Decision], now: datetime
-) -> Iterator[str]:
-    """What a person probably did not expect of decisions, given the standings after `write`."""
-    for one in decisions:
-        standing = standings[one.student]
-        who, deadline = called(standing.student), standing.deadline
-        if one.until is None:
-            if one.points is not None and standing.points is None:
-                yield f"{who}: points for a problem count as soon as the attempt has a grade"
-        elif deadline is None:
-            yield f"{who}: there is no deadline to extend, so this changes nothing"
-        elif one.until < deadline:
-            usual = rules.local(deadline.astimezone(UTC)).isoformat(timespec="minutes")
-            yield f"{who}: the usual deadline is later ({usual}), so this changes nothing"
-        elif one.until < now:
-            yield f"{who}: the new deadline has passed; only what was handed in before it gains"
-        elif one.until > now + FUTURE:
-            yield f"{who}: the new deadline is more than a year ahead: is its year right?"

@@ -5,7 +5,6 @@ gradebook or roster. Submissions of people who are not on the roster are graded 
 """
 
 import itertools
-import os
 import re
 import string
 import unicodedata
@@ -20,34 +19,34 @@ import msgspec
 from grader.base import files
 from grader.base.errors import UsageError, did_you_mean
 from grader.classroom.class_records import HandedIn, Student, called
-from kit.safe_text import counted, one_line
+from grader.classroom.intake.folder_items import order
+from kit.safe_text import counted, first, one_line
 
 MAX_SHOWN = 300
 DELIMITERS = ",;\t"
 
 SEPARATOR = re.compile(r"\ufeff?\"?sep=(.)\"?\r?\n", re.IGNORECASE)  # how Excel names it
 
-# The names that a column may have, best first; only letters and digits are compared.
-ID = (
-    "id", "studentid", "studentnumber", "sid", "sisuserid", "sisid", "userid", "username",
-    "sisloginid", "loginid", "login", "netid",
-)  # fmt: skip
-NAME = ("name", "student", "fullname", "studentname")
-FIRST_NAME = ("firstname", "givenname", "first")
-LAST_NAME = ("lastname", "surname", "familyname", "last")
-EMAIL = ("email", "emailaddress", "mail")
-SECTION = ("section", "sections")
+# The names that each column may have, best first; only letters and digits are compared.
+NAMES = {
+    "id": (
+        "id", "studentid", "studentnumber", "sid", "sisuserid", "sisid", "userid", "username",
+        "sisloginid", "loginid", "login", "netid",
+    ),
+    "name": ("name", "student", "fullname", "studentname"),
+    "first": ("firstname", "givenname", "first"),
+    "last": ("lastname", "surname", "familyname", "last"),
+    "email": ("email", "emailaddress", "mail"),
+    "section": ("section", "sections"),
+}  # fmt: skip
+KNOWN = {name for names in NAMES.values() for name in names}
 ROLE = ("role", "roles", "userrole", "courserole")
 STAFF = re.compile(
     r"(?i)teach|\bTA\b|TaEnrol|instructor|reader|grader|observer|designer|tutor|prof|lectur|assist"
     r"|staff|manager"
 )
-ADDED = "the platform"  # a posting policy, the points possible, or a test student
-# The first word of a row that a spreadsheet adds to a table.
-SUMS = ("total", "totals", "sum", "count", "mean", "average", "median", "minimum", "maximum")
 # What a spreadsheet makes of a long number, or of a formula that fails.
 DAMAGED = re.compile(r"\d([.,]\d+)?E\+\d+|\d[.,]\d+E\d+|#[A-Z0-9/]+[!?]?", re.IGNORECASE)
-KNOWN = {*ID, *NAME, *FIRST_NAME, *LAST_NAME, *EMAIL, *SECTION}
 
 # Columns of a gradebook whose values identify no student, such as "Homework 2 (4711)".
 POINTS = re.compile(r"\(\d+\)$|score|grade|points", re.IGNORECASE)
@@ -82,19 +81,18 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
     """
     header_line, header, rows = table(path)
     columns = _Columns(header, f"{_shown(path)}:{header_line}")
-    titles = [*map(_letters, header)]
-    left_out = defaultdict[str, list[str]](list)
+    staff: list[str] = []
     students: dict[str, tuple[Student, int]] = {}
     for line, row in rows:
         where = f"{_shown(path)}:{line}"
         cells = [" ".join(unicodedata.normalize("NFC", cell).split()) for cell in row]
         if any(cells[len(header) :]):
             raise UsageError(f"{where} has more cells than the header has columns")
-        if [*map(_letters, cells)] == titles:
-            continue  # two rosters in one file
         student = columns.student(cells + [""] * (len(header) - len(cells)))
-        if kind := columns.kind_of(student):
-            left_out[kind].append(one_line(student.name or student.id or f"line {line}", 100))
+        if columns.is_added(student):
+            continue
+        if _is_staff(student):
+            staff.append(one_line(student.name or student.id or f"line {line}", 100))
             continue
         if not student.id:
             raise UsageError(f"{where} has no {columns.id_name}")
@@ -111,27 +109,9 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
         students[student.id] = student, line
     if not students:
         raise UsageError(f"{_shown(path)} has a header but no students")
-    found = [student for student, _ in students.values()]
-    if notes is not None:
-        notes += [
-            f"{counted(len(names), 'row')} of {kind} left out: {', '.join(names[:NAMED])}"
-            for kind, names in left_out.items()
-            if kind != ADDED
-        ]
-        notes += _doubles(found)
-    return found
-
-
-def _doubles(students: list[Student]) -> list[str]:
-    """A sentence for each group of students on a roster who may be one."""
-    ids = _index((loose(one.id), one) for one in students)
-    addresses = _index((folded(one.email), one) for one in students)
-    return [
-        f"{one_line(' and '.join(sorted(same)), 100)} have {what}: are they one student?"
-        for what, index in (("almost the same id", ids), ("the same address", addresses))
-        for same in index.values()
-        if len(same) > 1
-    ][:NAMED]
+    if staff and notes is not None:
+        notes.append(f"{counted(len(staff), 'row')} of staff left out: {first(staff, NAMED)}")
+    return [student for student, _ in students.values()]
 
 
 def table(
@@ -163,7 +143,6 @@ def table(
 
 
 def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The first line and the cells of each record that is not blank."""
     for line, row in files.table_rows(text, _shown(path), delimiter, strict=True):
         if "".join(row).strip(DELIMITERS + string.whitespace):
             yield line, row
@@ -175,51 +154,45 @@ class _Columns:
         for place, name in enumerate(header):
             if (role := _letters(name)) in KNOWN and places.setdefault(role, place) != place:
                 raise UsageError(f"{where} has two columns named {one_line(name, 100)}")
-        roles = (ID, NAME, FIRST_NAME, LAST_NAME, EMAIL, SECTION)
-        found = [next((places[name] for name in names if name in places), None) for names in roles]
-        self.id, self.name, self.first, self.last, self.email, self.section = found
-        if self.id is None:
+        self._of = {
+            column: next((places[name] for name in names if name in places), None)
+            for column, names in NAMES.items()
+        }
+        if self._of["id"] is None:
             raise UsageError(
                 f"{where} has no column for the id: expected a header with a column named id, "
                 f"student id, SID or SIS User ID, found {one_line(', '.join(header), 100)}"
             )
-        if self.name is not None:
-            self.first = self.last = None
-        self.id_name = one_line(header[self.id], 100)
+        if self._of["name"] is not None:
+            self._of["first"] = self._of["last"] = None
+        self.id_name = one_line(header[self._of["id"]], 100)
         self.is_gradebook = {"student", "id", "section"} <= places.keys()
-        used = {self.id, self.name, self.first, self.last, self.email, self.section}
         self.others: dict[str, int] = {}
         for place, name in enumerate(header):
-            if name and place not in used:
+            if name and place not in self._of.values():
                 unique = f"{name} (column {place + 1})" if name in self.others else name
                 self.others[unique] = place
 
     def student(self, cells: list[str]) -> Student:
         """The student in a row that has a cell for each column."""
-
-        def cell(place: int | None) -> str:
-            return "" if place is None else cells[place]
-
+        of = {name: "" if place is None else cells[place] for name, place in self._of.items()}
         return Student(
-            id=cell(self.id),
-            name=cell(self.name) or f"{cell(self.first)} {cell(self.last)}".strip(),
-            email=cell(self.email),
-            section=cell(self.section),
+            id=of["id"],
+            name=of["name"] or f"{of['first']} {of['last']}".strip(),
+            email=of["email"],
+            section=of["section"],
             columns={name: cells[place] for name, place in self.others.items()},
         )
 
-    def kind_of(self, student: Student) -> str:
-        """What a row is that is no student's; empty for a student."""
-        if self.is_gradebook and (
-            student.name == "Student, Test"
-            or (not student.id and student.name.casefold() in ("", "points possible"))
-        ):
-            return ADDED
-        role = " ".join(v for name, v in student.columns.items() if _letters(name) in ROLE)
-        if STAFF.search(role) and "student" not in role.casefold():
-            return "staff"
-        is_sum = _letters(student.id or student.name) in SUMS
-        return "a sum" if is_sum and not (student.id and student.name) else ""
+    def is_added(self, student: Student) -> bool:
+        """Whether Canvas added a row: a posting policy, the points possible or a test student."""
+        is_title = not student.id and student.name.casefold() in ("", "points possible")
+        return self.is_gradebook and (is_title or student.name == "Student, Test")
+
+
+def _is_staff(student: Student) -> bool:
+    role = " ".join(v for name, v in student.columns.items() if _letters(name) in ROLE)
+    return bool(STAFF.search(role)) and "student" not in role.casefold()
 
 
 def _letters(text: str) -> str:
@@ -245,7 +218,6 @@ def same_people(roster: list[Student], known: list[Student]) -> list[tuple[Stude
 
 
 def _traits(student: Student) -> set[str]:
-    """What tells that two entries may be one student."""
     names = {f"name {form}" for form in _forms(student.name or student.id) if form}
     return names | {f"id {loose(text)}" for text in _logins(student) if loose(text)}
 
@@ -267,17 +239,16 @@ def assign(
     submissions is later, both are in doubt.
     """
     find = _StudentFinder(roster or [])
-    matches = _without_namesakes([find(item) for item in sorted(handed_in, key=_order)])
-    new_id = _NewIds(handed_in, roster or [])
-    attempts: list[tuple[Student, HandedIn]] = []
-    unknown: list[HandedIn] = []
+    matches = _without_namesakes([find(item) for item in sorted(handed_in, key=order)])
+    unknown = [one.item for one in matches if one.student is None and roster is not None]
+    listed = {folded(student.id) for student in roster or []}
+    keys = {folded(i.key) for i in handed_in if not _is_text(i.key, i.student_name)}
     strangers: dict[str, Student] = {}
+    attempts: list[tuple[Student, HandedIn]] = []
     for match in matches:
         student, item = match.student, match.item
         if student is None:
-            if roster is not None:
-                unknown.append(item)
-            key, is_listed = new_id(item), roster is None
+            key, is_listed = _new_id(item, listed, keys), roster is None
             new = Student(id=key, name=item.student_name, email=item.email, listed=is_listed)
             student = strangers.setdefault(key, new)
         attempts.append((student, item))
@@ -307,15 +278,15 @@ def _notes(matches: list["_Match"], unknown: list[HandedIn], roster: list[Studen
     for key in keys[:NAMED]:
         same = sorted(by_form.get(loose(key), set()))
         meant = did_you_mean(key, [one.id for one in roster])
+        is_not = "is not"
         if key in same:
-            notes.append(f"{one_line(key, 100)} is on the roster, with another name or address")
-            continue
-        if same:
+            is_not, meant = "is", ", with another name or address"
+        elif same:
             meant = (
                 f", which has {one_line(same[0], 50)}: a spreadsheet changes ids (keep that column "
                 "as text), or `grader merge-students` makes both one student"
             )
-        notes.append(f"{one_line(key, 100)} is not on the roster{meant}")
+        notes.append(f"{one_line(key, 100)} {is_not} on the roster{meant}")
     if len(keys) > NAMED:
         notes.append(f"{len(keys) - NAMED} more are not on the roster")
     if any(not item.student_name and not item.email for item in unknown):
@@ -326,11 +297,6 @@ def _notes(matches: list["_Match"], unknown: list[HandedIn], roster: list[Studen
 def loose(identity: str) -> str:
     """An id without what a spreadsheet changes: zeros in front, `.0` at the end, case, marks."""
     return _letters(folded(identity).removesuffix(".0")).lstrip("0")
-
-
-def _order(item: HandedIn) -> tuple[float, int, str]:
-    at = item.submitted_at.timestamp() if item.submitted_at else float("-inf")
-    return at, item.number or 0, os.fsdecode(item.path)
 
 
 def _with_doubts(
@@ -349,24 +315,24 @@ def _with_doubts(
     doubts: dict[tuple[str, Path], str] = {}
     for theirs in by_student.values():
         pairs = itertools.chain(itertools.pairwise(theirs), ((theirs[0], one) for one in theirs))
-        for (student, first), (other, second) in pairs:
-            doubt = f"{one_line(first.path.name, 100)} and {one_line(second.path.name, 100)} "
+        for (student, earlier), (other, later) in pairs:
+            doubt = f"{one_line(earlier.path.name, 100)} and {one_line(later.path.name, 100)} "
             if student.id != other.id:
                 doubt += (
                     "name students that differ only in case or spelling; rename one, or remove the "
                     "one that does not count"
                 )
-            elif not _has_order(first, second):
+            elif not _has_order(earlier, later):
                 doubt += (
                     f"are both from the student {one_line(student.id, 100)}, and nothing says "
                     "which was handed in last; remove the one that does not count"
                 )
-                if first.path.name.startswith(first.key):
-                    hint = f"{first.key}@2026-10-01T22-10-00Z.zip"
+                if earlier.path.name.startswith(earlier.key):
+                    hint = f"{earlier.key}@2026-10-01T22-10-00Z.zip"
                     doubt += f", or add a time to each name, as in {one_line(hint, 100)}"
             else:
                 continue
-            doubts |= {(student.id, first.path): doubt, (other.id, second.path): doubt}
+            doubts |= {(student.id, earlier.path): doubt, (other.id, later.path): doubt}
     return [
         (student, msgspec.structs.replace(item, doubt=doubt) if doubt else item)
         for student, item in attempts
@@ -380,25 +346,17 @@ def _has_order(first: HandedIn, second: HandedIn) -> bool:
     return first.submitted_at not in (None, second.submitted_at)
 
 
-class _NewIds:
-    """Gives each student who is not on the roster an id: the key, unless somebody else has it.
+def _new_id(item: HandedIn, listed: set[str], keys: set[str]) -> str:
+    """An id for a student who is not on the roster: the key, unless somebody else has it.
 
     The name that a student chose may be somebody's id. The key of an unknown submission may also be
     an id of the roster, if something else about the submission matches another student.
     """
-
-    def __init__(self, handed_in: list[HandedIn], roster: list[Student]) -> None:
-        self._listed = {folded(student.id) for student in roster}
-        self._keys = {folded(i.key) for i in handed_in if not _is_text(i.key, i.student_name)}
-
-    def __call__(self, item: HandedIn) -> str:
-        """The id for a submission's student who is not on the roster."""
-        is_name = _is_text(item.key, item.student_name)
-        taken = self._listed | self._keys if is_name else self._listed
-        key = item.key
-        while folded(key) in taken:
-            key += " (another student)"
-        return key
+    taken = listed | keys if _is_text(item.key, item.student_name) else listed
+    key = item.key
+    while folded(key) in taken:
+        key += " (another student)"
+    return key
 
 
 @dataclass(frozen=True)
@@ -516,7 +474,7 @@ def _logins(student: Student) -> Iterator[str]:
     """The texts that may be in the name of a file beside others."""
     yield from (folded(student.id), folded(student.email))
     for name, value in student.columns.items():
-        if _letters(name) in (*ID, "github"):
+        if _letters(name) in (*NAMES["id"], "github"):
             yield folded(value)
 
 
@@ -540,8 +498,8 @@ def _is_text(text: str, other: str) -> bool:
 
 def _forms(name: str) -> set[str]:
     """The forms of a name by the word that comes first: `janedoe` and `doejane`."""
-    last, comma, first = name.partition(",")
-    words = [last, first] if comma else name.split()
+    last, comma, given = name.partition(",")
+    words = [last, given] if comma else name.split()
     return {_form(" ".join(words[i:] + words[:i])) for i in range(len(words))}
 
 

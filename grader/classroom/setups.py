@@ -205,51 +205,43 @@ class StoredSetups(BookPart):
         self.apply(setup, why="undo")
         return True
 
+    def graded(self) -> dict[int, int]:
+        """How many sources each setup that has results has graded without a fault."""
+        query = "SELECT setup, SUM(fault = '') AS count FROM grade GROUP BY setup ORDER BY setup"
+        return {row["setup"]: row["count"] for row in self._db.execute(query)}
+
     def partner_of(self, setup: Setup) -> int | None:
         """The newest setup with results on the other device that belongs together with this one."""
-        rows = self._db.execute(
-            "SELECT DISTINCT setup.id FROM setup JOIN grade ON grade.setup = setup.id"
-            " WHERE device IN ('cpu', 'cuda') AND device != ? ORDER BY setup.id DESC",
-            (setup.device,),
-        )
-        found = (int(row["id"]) for row in rows)
-        return next((n for n in found if belong_together(setup, self.get(n))), None)
+        devices = {"cpu", "cuda"} - {setup.device}
+        for number in reversed(self.graded()):
+            other = self.get(number)
+            if other.device in devices and belong_together(setup, other):
+                return number
+        return None
 
     def under_way(self) -> dict[str, int]:
         """How many sources have a result on each device of which no result counts yet."""
-        rows = self._db.execute(
-            "SELECT device, setup.id, COUNT(*) AS count FROM setup JOIN grade"
-            " ON grade.setup = setup.id WHERE device IN ('cpu', 'cuda') AND fault = ''"
-            " GROUP BY setup.id ORDER BY setup.id"
-        ).fetchall()
         counting = self.in_force()
-        return {row["device"]: row["count"] for row in rows if row["device"] not in counting}
+        found = {self.get(number).device: count for number, count in self.graded().items() if count}
+        return {d: n for d, n in found.items() if d in {"cpu", "cuda"} - counting.keys()}
 
     def unfinished(self) -> list[tuple[int, int, str]]:
         """The regrades that stopped: the setup that counts, the new one, how much it graded."""
         every = self._db.execute("SELECT COUNT(DISTINCT sources) FROM attempt").fetchone()[0]
-        rows = self._db.execute(
-            "SELECT device, MAX(setup.id) AS id, (SELECT COUNT(*) FROM grade"
-            " WHERE grade.setup = MAX(setup.id) AND fault = '') AS count FROM setup"
-            " WHERE id IN (SELECT setup FROM grade) AND id NOT IN (SELECT setup FROM applied)"
-            " GROUP BY device"
-        ).fetchall()
-        counting = self.in_force()
-        found = [(counting.get(row["device"], 0), row["id"], row["count"]) for row in rows]
+        applied = {row["setup"] for row in self._db.execute("SELECT setup FROM applied")}
+        newest = {self.get(n).device: n for n in sorted(self.graded().keys() - applied)}
+        counting, done = self.in_force(), self.graded()
+        found = [(counting.get(device, 0), new) for device, new in newest.items()]
         return [
-            (old, new, f"{n} of {every}")
-            for old, new, n in found
-            if 0 < old < new and n < every and not self.get(new).is_part
+            (old, new, f"{done[new]} of {every}")
+            for old, new in found
+            if 0 < old < new and done[new] < every and not self.get(new).is_part
         ]
 
     def last_other(self, device: str, current: int) -> int | None:
         """The newest setup on a device that has results and is not the current one."""
-        row = self._db.execute(
-            "SELECT MAX(setup.id) AS last FROM setup JOIN grade ON grade.setup = setup.id"
-            " WHERE device = ? AND setup.id != ?",
-            (device, current),
-        ).fetchone()
-        return row["last"] and int(row["last"])
+        found = [n for n in self.graded() if n != current and self.get(n).device == device]
+        return found[-1] if found else None
 
     def before(self, device: str) -> int | None:
         """The setup that counted on a device before the current one; None if there was none."""

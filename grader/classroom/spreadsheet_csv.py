@@ -10,10 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from grader.classroom.class_records import Standing, Student
+from grader.classroom.class_records import Standing
 from grader.course import late_policy
 from grader.report.shared_wording import number
-from kit.safe_text import one_line, printable
+from kit.safe_text import printable
 
 SMALL = 0.005  # points; smaller differences are not shown anywhere
 MAX_CELL = 10_000  # characters of a text; a spreadsheet allows 32,767
@@ -25,7 +25,6 @@ AFTER_PROBLEMS = ("overrides", "note")
 # How a formula can begin. The last four are the wide forms of = + - @.
 FORMULA = re.compile(r"\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
-DECIMAL = re.compile(r"\d+\.\d+")
 LINE_ENDS = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 BOM = "\ufeff"
 
@@ -108,8 +107,3 @@ def _line(row: Sequence[str], delimiter: str) -> str:
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
     return file.getvalue().removesuffix("\r\n")
-
-
-def called(student: Student) -> str:
-    name = f" ({one_line(student.name, 100)})" if student.name else ""
-    return f"{one_line(student.id, 100)}{name}"

@@ -1,10 +1,9 @@
 """Each student's standing: the attempt that counts, the late penalty, and open decisions."""
 
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
 
 import msgspec
 
@@ -32,11 +31,15 @@ class Class:
         self.book = book
         self.course = course
         self._given = rules or book.policy() or late_policy.load(course.policy)
-        self.rules = msgspec.structs.replace(self._given, late_days_used=_used(book, self._given))
 
-    def read_again(self) -> "Class":
-        """The class after its list of students has changed: late days may be of another id now."""
-        return Class(self.book, self.course, self._given)
+    @property
+    def rules(self) -> Policy:
+        """The rules, with the late days that each student has used in other assignments."""
+        used: Counter[str] = Counter()
+        entries = self.book.students.entries
+        for student, days in self._given.late_days_used.items():
+            used[entries.id_of(student)] += days  # also under former ids
+        return msgspec.structs.replace(self._given, late_days_used=dict(used))
 
     @property
     def max_score(self) -> float:
@@ -72,20 +75,17 @@ class Class:
             )
         return {}
 
-    def standings(
-        self, *, setups: Sequence[int] | None = None, problems: bool = True
-    ) -> list[Standing]:
+    def standings(self, *, setups: Sequence[int] | None = None) -> list[Standing]:
         """Every student's standing, by id; see the function `standings`."""
         setups = self.book.results.counting() if setups is None else setups
-        most = self._max_score(setups)
-        found = standings(self.book, self.rules, most, setups=setups, problems=problems)
+        found = standings(self.book, self.rules, self._max_score(setups), setups=setups)
         paths, accepted = self.book.attempts.paths(), self.course.accepted
         return [_of_another_course(s, paths.get(s.sources or "", set()), accepted) for s in found]
 
     def standing(self, student: str, *, by_beginning: bool = False) -> Standing:
         """The standing of the student whom a person means; see `find`."""
         wanted = self.find(student, by_beginning=by_beginning)
-        return next(one for one in self.standings(problems=False) if one.student.id == wanted)
+        return next(one for one in self.standings() if one.student.id == wanted)
 
     def find(self, text: str, *, by_beginning: bool = False, removed: bool = False) -> str:
         """The id of the student with this id, or else name, address or former id, in any case.
@@ -108,12 +108,7 @@ class Class:
         if not found:
             if not text.strip():
                 raise UsageError("the student is empty: expected an id, a name or an address")
-            near = [] if by_beginning else _meant(text, known, {}, True)
-            meant = (
-                f"; did you mean {called(near[0])}?"
-                if len(near) == 1
-                else did_you_mean(text, [word for one in known for word in (one.id, one.name)])
-            )
+            meant = did_you_mean(text, [word for one in known for word in (one.id, one.name)])
             how = meant or f"; `grader status {self.book.path} --verbose` lists all"
             raise UsageError(f"{self.book.path} has no student {one_line(text, 100)}{how}")
         gone = entries.removed.get(found[0].id)
@@ -199,57 +194,46 @@ def _meant(
     return [one for one in students if any(t.startswith(wanted) for t in begins[one.id])]
 
 
-def _used(book: Gradebook, rules: Policy) -> dict[str, int]:
-    """The late days used in other assignments, also under former ids."""
-    used: Counter[str] = Counter()
-    entries = book.students.entries
-    for student, days in rules.late_days_used.items():
-        used[entries.id_of(student)] += days
-    return dict(used)
-
-
 def standings(
     book: Gradebook,
     policy: Policy,
     max_score: float,
     *,
     setups: Sequence[int] | None = None,
-    problems: bool = True,
 ) -> list[Standing]:
-    overrides, extensions, comments = (
-        book.decisions.overrides(),
-        book.decisions.extensions(),
-        book.feedback.comments(),
-    )
-    requests: dict[str, list[RegradeRequest]] = {}
+    overrides, extensions = book.decisions.overrides(), book.decisions.extensions()
+    comments = book.feedback.comments()
+    requests = defaultdict[str, list[RegradeRequest]](list)
     for one in book.feedback.requests():
-        requests.setdefault(one.student, []).append(one)
-    problems = problems or any(one.problem for given in overrides.values() for one in given)
-    grades = _grades(book, book.results.counting() if setups is None else setups, problems)
-    attempts: dict[str, list[Attempt]] = {}
+        requests[one.student].append(one)
+    grades = _grades(book, book.results.counting() if setups is None else setups)
+    attempts = defaultdict[str, list[Attempt]](list)
     for attempt in book.attempts.all():
-        attempts.setdefault(attempt.student, []).append(attempt)
-    return [
-        msgspec.structs.replace(
-            _standing(
-                student,
-                attempts.get(student.id, []),
-                grades,
-                policy,
-                max_score,
-                overrides.get(student.id, []),
-                extensions.get(student.id),
-            ),
+        attempts[attempt.student].append(attempt)
+    found = []
+    for student in book.students.all():
+        deadline = policy.deadline(student.section, extensions.get(student.id))
+        empty = Standing(
+            student=student,
+            state=State.MISSING,
+            max_score=max_score,
+            deadline=deadline,
+            attempts=len(attempts[student.id]),
             comments=comments.get(student.id, []),
-            requests=requests.get(student.id, []),
+            requests=requests[student.id],
         )
-        for student in book.students.all()
-    ]
+        each = [
+            _of_attempt(empty, number, attempt, grades, policy)
+            for number, attempt in enumerate(attempts[student.id], start=1)
+        ]
+        chosen = _chosen(each, policy) if each else empty
+        found.append(_overridden(chosen, overrides.get(student.id, [])))
+    return found
 
 
-def _grades(book: Gradebook, setups: Sequence[int], problems: bool) -> dict[str, Grade]:
+def _grades(book: Gradebook, setups: Sequence[int]) -> dict[str, Grade]:
     """The grades, by the hash of their sources; if both devices have a run, it needs both."""
-    each = {book.setups.get(n).device: book.results.grades(n, problems=problems) for n in setups}
+    each = {book.setups.get(n).device: book.results.grades(n) for n in setups}
     if not {"cpu", "cuda"} <= each.keys():
         return next(iter(each.values()), {})
     found = dict(each.get("cpu+cuda", {}))
@@ -260,44 +244,13 @@ def _grades(book: Gradebook, setups: Sequence[int], problems: bool) -> dict[str,
     return found
 
 
-def _standing(
-    student: Student,
-    attempts: list[Attempt],
-    grades: dict[str, Grade],
-    policy: Policy,
-    max_score: float,
-    overrides: list[Override],
-    extension: datetime | None,
-) -> Standing:
-    deadline = policy.deadline(student.section, extension)
-    each = [
-        _of_attempt(student, number, attempt, grades, policy, max_score, deadline)
-        for number, attempt in enumerate(attempts, start=1)
-    ]
-    missing = Standing(student=student, state=State.MISSING, max_score=max_score, deadline=deadline)
-    chosen = _chosen(each, policy) if each else missing
-    chosen = msgspec.structs.replace(chosen, attempts=len(attempts))
-    undated = [one for one in each if one.submitted_at is None]
-    if undated and chosen.submitted_at and policy.counts != "best":
-        why = "an attempt without a time counts as earlier than this one"
-        chosen = msgspec.structs.replace(chosen, why=f"{chosen.why}; {why}".removeprefix("; "))
-    return _overridden(chosen, overrides) if overrides else chosen
-
-
 def _of_attempt(
-    student: Student,
-    number: int,
-    attempt: Attempt,
-    grades: dict[str, Grade],
-    policy: Policy,
-    max_score: float,
-    deadline: datetime | None,
+    empty: Standing, number: int, attempt: Attempt, grades: dict[str, Grade], policy: Policy
 ) -> Standing:
-    """The student's standing if this attempt counted."""
+    """A student's standing if this attempt counted."""
     grade = grades.get(attempt.sources or "")
-    begun = policy.days_begun(attempt.submitted_at, deadline)
-    used = min(begun, policy.free_days(student.id))
-    days = begun - used
+    begun = policy.days_begun(attempt.submitted_at, empty.deadline)
+    used = min(begun, policy.free_days(empty.student.id))
     state, why = State.GRADED, ""
     if attempt.sources is None:
         state, why = State.REFUSED, attempt.refused
@@ -309,19 +262,17 @@ def _of_attempt(
         why = "it was marked late, but its time is unknown, so there is no penalty"
     elif begun > LONG:
         why = f"it is {begun} days late: is its time right?"
-    if not student.listed:
+    if not empty.student.listed:
         why = "; ".join([*filter(None, [why]), "the roster does not have this student"])
-    standing = Standing(
-        student=student,
+    standing = msgspec.structs.replace(
+        empty,
         state=state,
-        max_score=max_score,
         attempt=number,
         sources=attempt.sources,
         submitted_at=attempt.submitted_at,
-        deadline=deadline,
-        days_late=days,
+        days_late=begun - used,
         free_days=used,
-        penalty=policy.penalty(days),
+        penalty=policy.penalty(begun - used),
         why=why,
     )
     if grade is None or state is not State.GRADED:
@@ -339,8 +290,11 @@ def _chosen(each: list[Standing], policy: Policy) -> Standing:
     """The attempt that counts; one without a grade may be the best, so it is graded first."""
     if policy.counts == "best":
         return max(each, key=lambda one: (one.state in WAITS, one.points or 0.0, one.attempt))
-    in_time = [one for one in each if one.days_late == 0]
-    return in_time[-1] if in_time else each[0]
+    chosen = next((one for one in reversed(each) if one.days_late == 0), each[0])
+    if chosen.submitted_at and any(one.submitted_at is None for one in each):
+        why = "an attempt without a time counts as earlier than this one"
+        chosen = msgspec.structs.replace(chosen, why=f"{chosen.why}; {why}".removeprefix("; "))
+    return chosen
 
 
 LONG = 60  # days after which a wrong month or year is likelier than a late student
@@ -358,8 +312,3 @@ def _overridden(standing: Standing, overrides: list[Override]) -> Standing:
         points = totals[-1]
     state = standing.state if points is None else State.GRADED
     return msgspec.structs.replace(standing, state=state, points=points, overrides=overrides)
-
-
-def counts(found: Iterable[Standing]) -> dict[State, int]:
-    states = [one.state for one in found]
-    return {state: states.count(state) for state in State}

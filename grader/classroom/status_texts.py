@@ -1,8 +1,6 @@
 """The texts that the commands for a class print: its status, one student, a regrade's changes."""
 
-import re
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.table import Table
@@ -11,9 +9,8 @@ from rich.text import Text
 from grader.classroom import setups
 from grader.classroom.class_records import Standing, State, called
 from grader.classroom.gradescope_comparison import ScoreDifference
-from grader.classroom.intake.folder_items import FUTURE
 from grader.classroom.setups import Setup
-from grader.classroom.standings import Class, counts, why_it_counts
+from grader.classroom.standings import Class, why_it_counts
 from grader.classroom.switching_setups import Comparison, GradeChange
 from grader.course.late_policy import Policy
 from grader.report.gradebook_notes import Override, RegradeRequest
@@ -28,7 +25,7 @@ WIDE = 200  # the width if stdout is not a terminal, so that lines stay whole
 
 def status(whole: Class, *, verbose: bool) -> str:
     """Counts of the class, who needs attention or everyone, and the open regrade requests."""
-    found, book = whole.standings(problems=False), whole.book
+    found, book = whole.standings(), whole.book
     lines = [_counts(found)]
     lines += [
         f"a run with --device {device} is under way, with results of "
@@ -78,22 +75,21 @@ def _requests(found: list[RegradeRequest], *, verbose: bool) -> list[str]:
 def _notes_on_names(whole: Class, found: list[Standing]) -> list[str]:
     """Who may have handed in a solution under another name, in the attempt that counts."""
     counting = {(one.student.id, one.attempt): one for one in found}
-    numbers, notes = Counter[str](), list[str]()
-    for attempt in whole.book.attempts.all():
-        numbers[attempt.student] += 1
-        if standing := counting.get((attempt.student, numbers[attempt.student])):
-            notes += [
-                one_line(f"{called(standing.student)}: {one.path}: {one.reason}", 300)
-                for one in attempt.ignored
-                if handing_in.MEANT in one.reason
-            ]
+    numbers = whole.book.attempts.numbers()
+    notes = [
+        one_line(f"{called(standing.student)}: {one.path}: {one.reason}", 300)
+        for attempt in whole.book.attempts.all()
+        if (standing := counting.get((attempt.student, numbers[attempt.id])))
+        for one in attempt.ignored
+        if handing_in.MEANT in one.reason
+    ]
     more = [f"and {len(notes) - SHOWN} more such files"] if len(notes) > SHOWN else []
     return [*notes[:SHOWN], *more]
 
 
 def _counts(found: list[Standing]) -> str:
-    numbers = counts(found)
-    parts = [f"{number} {state.words}" for state, number in numbers.items() if number]
+    numbers = Counter(one.state for one in found)
+    parts = [f"{numbers[state]} {state.words}" for state in State if numbers[state]]
     points = [one.points for one in found if one.points is not None]
     mean = f"; mean {sum(points) / len(points):.2f}" if points else ""
     late = sum(one.days_late > 0 for one in found)
@@ -112,18 +108,6 @@ def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
     unused = sorted(rules.deadlines.keys() - sections - {"default"})
     notes = [f"no deadline for section {one or '(none)'}: nobody in it is late" for one in without]
     notes += [f"there is a deadline for section {one}, which has no students" for one in unused]
-    notes += [
-        f"section {text!r} holds the word {one!r}, whose deadline is of that section alone: here "
-        "the default counts"
-        for text in sorted(sections - rules.deadlines.keys())
-        for one in rules.deadlines.keys() - {"default"}
-        if re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text, re.IGNORECASE)
-    ]
-    notes += [
-        f"the deadline {name} is on {at:%Y-%m-%d}, more than a year ahead: is its year right?"
-        for name, at in rules.deadlines.items()
-        if at > datetime.now(UTC) + FUTURE
-    ]
     return [one_line(note, 200) for note in notes]
 
 
@@ -178,7 +162,7 @@ def student(whole: Class, standing: Standing) -> str:
     entries = book.students.entries.of(who)[1:]
     if entries:
         lines.append(f"  also known as {', '.join(entries)}")
-    grades = [book.results.grades(setup, problems=False) for setup in book.results.counting()]
+    grades = [book.results.grades(setup) for setup in book.results.counting()]
     for number, attempt in enumerate(book.attempts.all(who), start=1):
         mark = "counts" if number == standing.attempt else ""
         score = next((g[attempt.sources or ""].score for g in grades if attempt.sources in g), None)
@@ -191,7 +175,6 @@ def student(whole: Class, standing: Standing) -> str:
 
 
 def _times(rules: Policy, standing: Standing) -> list[str]:
-    """A student's deadline and late days, and why the attempt that counts does."""
     lines = []
     if standing.deadline:
         due = rules.local(standing.deadline).isoformat(timespec="minutes")

@@ -4,6 +4,7 @@ Each row has who wrote it and when; a later row replaces or withdraws an earlier
 """
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -43,19 +44,15 @@ class Decisions(BookPart):
 
     def overrides(self) -> dict[str, list[Override]]:
         """The overrides that count, by student: the last for each problem and for the total."""
-        found: dict[str, dict[str, sqlite3.Row]] = {}
+        found = defaultdict[str, dict[str, Override]](dict)
         id_of = self.entries.id_of
         for row in self._db.execute("SELECT * FROM override ORDER BY id"):
-            of_student = found.setdefault(id_of(row["student"]), {})
+            of_student = found[id_of(row["student"])]
             of_student.pop(row["problem"], None)
             if row["points"] is not None:
-                of_student[row["problem"]] = row
-        return {
-            student: [
-                of_row(Override, row, at=datetime.fromisoformat(row["at"])) for row in rows.values()
-            ]
-            for student, rows in found.items()
-        }
+                at = datetime.fromisoformat(row["at"])
+                of_student[row["problem"]] = of_row(Override, row, at=at)
+        return {student: [*given.values()] for student, given in found.items()}
 
     def extend(self, student: str, until: datetime, *, reason: str) -> None:
         """Give a student a deadline of their own."""

@@ -37,12 +37,8 @@ class Results(BookPart):
     @property
     def has_grades(self) -> bool:
         """Whether any result counts, other than those in which the grader failed."""
-        return any(
-            self._db.execute(
-                "SELECT * FROM grade WHERE setup = ? AND fault = ''", (setup,)
-            ).fetchone()
-            for setup in self._setups.in_force().values()
-        )
+        graded = self._setups.graded()
+        return any(graded.get(setup) for setup in self._setups.in_force().values())
 
     def to_grade(self, setup: int) -> list[str]:
         """The hashes of the sources without a result but a fault, by the order of submission."""
@@ -85,7 +81,7 @@ class Results(BookPart):
 
     def fill(self, whole: int, part: int, rest: int) -> None:
         """Store for a setup the results of a part that was graded again, and of the rest."""
-        for sources, grade in self.grades(rest, problems=False).items():
+        for sources, grade in self.grades(rest).items():
             old, new = self.result(sources, rest), self.result(sources, part)
             if old is None:
                 self.note_fault(whole, sources, grade.fault)
@@ -136,13 +132,13 @@ class Results(BookPart):
         found = (self.result(sources, setup) for setup in setups if sources)
         return next((result for result in found if result is not None), None)
 
-    def grades(self, setup: int, *, problems: bool = True) -> dict[str, Grade]:
-        """The results of a setup, by the hash of their sources; reading problems takes a second."""
+    def grades(self, setup: int) -> dict[str, Grade]:
+        """The results of a setup, by the hash of their sources."""
         scores: dict[int, dict[str, float]] = {}
         for row in self._db.execute(
             "SELECT score.grade, problem, score.score FROM score JOIN grade ON grade.id = grade"
-            " WHERE setup = ? AND ?",
-            (setup, problems),
+            " WHERE setup = ?",
+            (setup,),
         ):
             scores.setdefault(row["grade"], {})[row["problem"]] = row["score"]
         rows = self._db.execute(

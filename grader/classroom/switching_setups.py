@@ -25,7 +25,6 @@ from grader.report.result_difference import changed_tests
 
 # The options of a command that sets a field of the setup, and the fields that no option sets.
 CHOSEN = ("seed", "isolation", "problems")
-ALL = "--all-problems"  # an option of regrade: other commands take all problems without --only
 
 
 class Switch:
@@ -61,10 +60,22 @@ class Switch:
 
     def require_none(self) -> None:
         """Check that `batch` can add results of this setup, or that nothing has been graded yet."""
-        if self.old is not None and not self.is_same and self.book.results.has_grades:
-            raise UsageError(self._another_setup(self.old))
-        if self.is_needed and self._other is not None and not self._fits_other:
-            raise UsageError(self._another_run(self._other))
+        old, other = self.old, self._other
+        if old is not None and not self.is_same and self.book.results.has_grades:
+            commands = " and then ".join(f"`{command}`" for command in self._commands())
+            raise UsageError(
+                f"{self.book.path} was graded with another setup ({self._changed(old)}). To grade "
+                f"all submissions with this one, run {commands}: the old results count until it "
+                f"ends, and `{self.undo_command}` makes them count again; without --apply, it only "
+                "shows what would change"
+            )
+        if self.is_needed and other is not None and not self._fits_other:
+            wanted = self._command(self._like_today(other), other, apply=True)
+            raise UsageError(
+                f"{self.book.path} has a run on the other device of another setup "
+                f"({self._changed(other)}), and both have to be of one suite and seed: first run "
+                f"`{wanted}`, then this command again; the old results count until both have ended"
+            )
 
     def require_partner(self) -> None:
         """Check that the other device has results that can count together with new ones."""
@@ -127,35 +138,6 @@ class Switch:
             f"--isolation or --only{more} to see what it would change"
         )
 
-    def _another_setup(self, old: Setup) -> str:
-        path = self.book.path
-        commands = " and then ".join(f"`{command}`" for command in self._commands())
-        text = (
-            f"{path} was graded with another setup ({self._changed(old)}). To grade all "
-            f"submissions with this one, run {commands}: the old results count until it ends, and "
-            f"`{self.undo_command}` makes them count again; "
-            "without --apply, it only shows what would change."
-        )
-        fixed = msgspec.structs.replace(old, **{name: getattr(self.today, name) for name in CHOSEN})
-        if fixed == self.today:
-            words = shlex.split(self._options(old, self.today))
-            added = shlex.join(word for word in words if word != ALL)
-            how = ["leave out --only"] * (ALL in words) + [f"add {added}"] * bool(added)
-            text += f" To keep the setup, {' and '.join(how)}"
-        return text.removesuffix(".")
-
-    def _another_run(self, other: Setup) -> str:
-        wanted = self._like_today(other)
-        text = (
-            f"{self.book.path} has a run on the other device of another setup "
-            f"({self._changed(other)}), and both have to be of one suite and seed: first run "
-            f"`{self._command(wanted, other, apply=True)}`, then this command again; the old "
-            "results count until both have ended"
-        )
-        if setups.belong_together(msgspec.structs.replace(self.today, seed=other.seed), other):
-            text += f". Or add --seed {other.seed} to this command"
-        return text
-
     def _changed(self, old: Setup) -> str:
         like = msgspec.structs.replace(old, device=self.today.device)
         if old.device != self.today.device:  # of another device, only these have to be equal
@@ -169,7 +151,6 @@ class Switch:
         return msgspec.structs.replace(other, **shared)
 
     def _commands(self) -> list[str]:
-        """The commands after which the results of today's setup count."""
         found = []
         if self._other is not None and self._setups_with(0) is None:
             found.append(self._command(self._like_today(self._other), self._other, apply=False))
@@ -195,14 +176,14 @@ class Switch:
         if wanted.problems != old.problems:
             every = [problem.id for problem in self._course.problems]
             only = [word for name in wanted.problems for word in ("--only", name)]
-            words += [ALL] if wanted.problems == every else only
+            words += ["--all-problems"] if wanted.problems == every else only
         return shlex.join(words)
 
 
 def losing(whole: Class, counting: Sequence[int]) -> list[Standing]:
     """The students who have a grade now, and would have none if these setups counted."""
-    now = whole.standings(problems=False)
-    then = whole.standings(setups=counting, problems=False)
+    now = whole.standings()
+    then = whole.standings(setups=counting)
     return [
         after
         for before, after in zip(now, then, strict=True)

@@ -98,18 +98,13 @@ RulesOption = Annotated[
 
 
 def course_and_rules(
-    folder: Path | None,
-    rules_file: Path | None,
-    book: Path,
-    *,
-    grades: bool = False,
-    tells_changes: bool = False,
+    folder: Path | None, rules_file: Path | None, book: Path, *, grades: bool = False
 ) -> tuple[Course, Policy | None]:
     """The course, and the rules that --policy names, if it names any.
 
     A mistake in the course's own policy is reported now, not when the policy is first used. With
-    `grades`, the command runs the course's tests, which whoever made the gradebook must not choose.
-    With `tells_changes`, it says itself that the tests have changed.
+    `grades`, the command runs the course's tests, which whoever made the gradebook must not choose,
+    and it says itself that they have changed.
 
     Raises:
         UsageError: The gradebook is of another course, or its course is not there any more, or has
@@ -126,11 +121,7 @@ def course_and_rules(
     course = courses.load(folder)
     own = late_policy.load(rules_file or course.policy, needed=rules_file is not None)
     _require_course(book, course, stored, graded)
-    if (
-        graded
-        and not tells_changes
-        and course.suite_sha256() not in {one.suite_sha256 for one in graded}
-    ):
+    if graded and not grades and course.suite_sha256() not in {s.suite_sha256 for s in graded}:
         note(
             f"the tests or problems.toml have changed since {book} was graded, and its results are "
             f"of then; `grader regrade {shlex.quote(str(book))}` shows the difference"
@@ -140,7 +131,7 @@ def course_and_rules(
 
 @contextmanager
 def class_of(
-    book: Path, folder: Path | None, rules_file: Path | None, *, writes: bool = False
+    book: Path, folder: Path | None, rules_file: Path | None = None, *, writes: bool = False
 ) -> Iterator[Class]:
     course, rules = course_and_rules(folder, rules_file, book)
     with (gradebook.writing if writes else gradebook.reading)(book) as opened:
@@ -189,7 +180,6 @@ def batch(
     layout: Annotated[str, option("--layout FORM")] = "",
     jobs: Jobs = None,
     only: Only = None,
-    limit: Annotated[int | None, option("--limit", min=1)] = None,
     device: DeviceOption = "cpu",
     seed: Seed = 0,
     isolation: LevelOption = "auto",
@@ -212,11 +202,8 @@ def batch(
             roster's id.
         layout: The form of the names, such as 'hw1-{id}_{any}.zip' ({id}, {name}, {email}, {time},
             {any}), if they have one that is not recognised.
-        limit: Grade at most this many submissions now.
     """
-    course, rules = course_and_rules(
-        course_folder, rules_file, book, grades=True, tells_changes=True
-    )
+    course, rules = course_and_rules(course_folder, rules_file, book, grades=True)
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
     if same_students and not listed:
@@ -256,7 +243,7 @@ def batch(
             f"{new} of them new; {len(opened.results.to_grade(setup))} to grade",
             file=sys.stderr,
         )
-        _grade(opened, setup, grades, limit=limit)
+        _grade(opened, setup, grades)
         whole = Class(opened, course)
         if opened.setups.current(device) != setup:
             _count_if_complete(whole, Switch(opened, today, course, course_folder), setup)
@@ -267,14 +254,9 @@ def batch(
 
 def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> list[str]:
     """Check that a roster gives no known student a second entry, or join the two; return notes."""
-    entries, work, listed = (
-        book.students.entries,
-        book.students.with_work(),
-        {s.id for s in students},
-    )
-    known = [one for one in book.students.all() if one.id in work]
-    known = [one for one in known if listed.isdisjoint(entries.of(one.id))]
-    pairs = roster.same_people(students, known)
+    entries, listed = book.students.entries, {one.id for one in students}
+    work = {one for one in book.students.with_work() if listed.isdisjoint(entries.of(one))}
+    pairs = roster.same_people(students, [s for s in book.students.all() if s.id in work])
     if join:
         for old, new in pairs:
             book.students.change("merge", old.id, becomes=new.id, reason="the roster's id")
@@ -354,7 +336,7 @@ def _where(
     return executor
 
 
-def _grade(book: Gradebook, setup: int, executor: Executor, *, limit: int | None = None) -> None:
+def _grade(book: Gradebook, setup: int, executor: Executor) -> None:
     started = time.monotonic()
     files.kept.append(book.path)
     # A cluster may print its events on stdout.
@@ -365,14 +347,14 @@ def _grade(book: Gradebook, setup: int, executor: Executor, *, limit: int | None
                 note(progress.notes.pop(0), 500)
             tell(progress.lines(), progress.done, progress.total)
 
-        progress = batches.grade(book, setup, executor, limit=limit, show=show)
+        progress = batches.grade(book, setup, executor, show)
     if progress.total:
         took = duration(time.monotonic() - started)
         print(f"graded {counted(progress.done, 'submission')} in {took}", file=sys.stderr)
 
 
 def _any_fault(book: Gradebook, setup: int) -> bool:
-    return any(grade.fault for grade in book.results.grades(setup, problems=False).values())
+    return any(grade.fault for grade in book.results.grades(setup).values())
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -462,9 +444,7 @@ def regrade(
         if wrong:
             raise UsageError(f"regrade: {why}")
     one_of("--device", device, "cpu", "cuda")
-    course, rules = course_and_rules(
-        course_folder, rules_file, book, grades=not undo, tells_changes=True
-    )
+    course, rules = course_and_rules(course_folder, rules_file, book, grades=not undo)
     with gradebook.writing(book) as opened:
         if undo:
             _undo(opened, course, course_folder)
@@ -478,13 +458,8 @@ def regrade(
                 "such as --isolation auto"
             )
         level = was.isolation if isolation is None else level_named(isolation)
-        today = setups.of_today(
-            course,
-            problems,
-            device=device,
-            isolation=level,
-            seed=was.seed if seed is None else seed,
-        )
+        seed = was.seed if seed is None else seed
+        today = setups.of_today(course, problems, device=device, isolation=level, seed=seed)
         where = _where(executor, address, level, course, course_folder, jobs=jobs)
         whole = Class(opened, course, rules)
         if students or keep_others:
@@ -550,7 +525,7 @@ def _regrade(whole: Class, switch: Switch, where: ExecutorFor, *, apply: bool) -
     old, counting = book.setups.current(today.device), switch.counting_with(setup)
     assert old is not None
     _say_changes(whole, old, setup, verbose=False)
-    standings = whole.standings(setups=counting or [setup], problems=False)
+    standings = whole.standings(setups=counting or [setup])
     if faulty := _ids([one for one in standings if one.state is State.GRADER_ERROR]):
         raise GraderFault(
             f"the grader failed on {faulty}; the old results still "
@@ -613,8 +588,10 @@ def diff(
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
         if exported is not None:
-            _say_differences(whole, exported)
-            return
+            theirs = gradescope_comparison.read(exported)
+            found = gradescope_comparison.differences(whole.standings(), theirs)
+            files.say(status_texts.compared(found, len(theirs)))
+            raise typer.Exit(1 if found else 0)
         current = _current(opened, device)
         before, other = opened.setups.before(device), opened.setups.last_other(device, current)
         if before is not None and (other is None or other < current):
@@ -624,14 +601,6 @@ def diff(
         if other is None:
             raise UsageError(f"{book}: nothing was regraded; first run `grader regrade {book}`")
         _say_changes(whole, current, other, verbose=verbose)
-
-
-def _say_differences(whole: Class, exported: Path) -> None:
-    theirs = gradescope_comparison.read(exported)
-    found = gradescope_comparison.differences(whole.standings(problems=False), theirs)
-    files.say(status_texts.compared(found, len(theirs)))
-    if found:
-        raise typer.Exit(1)
 
 
 def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:
@@ -704,7 +673,7 @@ def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind:
     files.make_folder(folder)
     for one in found:
         interrupts.stop_if_seen()
-        result = whole.reportable(one) if kind.of_refused else whole.result(one)
+        result = whole.reportable(one)
         if result is not None:
             sources = whole.sources(one) if kind.quotes else {}
             content = kind.render(reported(whole.course, whole.rules, result, one, sources=sources))

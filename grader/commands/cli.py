@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NoReturn
 from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.base import files, interrupts, removable
 from grader.base.errors import EndsCommand, MachineFault
-from grader.wire import speed_shortcuts
 from kit.safe_text import end_of_line, one_line, printable
 
 if TYPE_CHECKING:
@@ -109,8 +108,6 @@ def _leave(code: int) -> NoReturn:
     Freeing takes 0.2 s. Python would also kill itself with SIGINT if a SIGINT had arrived in the
     middle of an `exec`.
     """
-    if speed_shortcuts.is_off("exit"):
-        sys.exit(code)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:

@@ -1,8 +1,7 @@
 """The commands with which people decide: points, deadlines, who is a student, and feedback."""
 
 import unicodedata
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -14,15 +13,14 @@ from grader.classroom.merged_students import EntryChange, Kind
 from grader.classroom.overrides import Decision
 from grader.classroom.standings import Class
 from grader.classroom.stored_attempts import Attempt
-from grader.commands.class_commands import BookOption, RulesOption, StudentId, class_of
+from grader.commands.class_commands import BookOption, StudentId, class_of
 from grader.commands.shared_options import (
     Folder,
     app,
     argument,
     chosen,
-    note,
     option,
-    require_one_of_two,
+    require_one,
 )
 from grader.course import late_policy
 from grader.report.shared_wording import MAX_TEXT
@@ -57,7 +55,6 @@ def override(
     rows: Annotated[Path | None, option("--from FILE.csv")] = None,
     apply: Apply = False,
     anyway: Anyway = False,
-    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Give students points by hand; the grader's own result is kept.
@@ -68,7 +65,7 @@ def override(
         remove: Withdraw the points that an override gave.
         rows: Give points to several students: columns student, points, problem, reason.
     """
-    _require_one("override", {"STUDENT": student, "--from": rows})
+    require_one("override", {"STUDENT": student, "--from": rows})
     if rows and (points is not None or problem or remove):
         raise UsageError(
             "override: --from takes the points and problems from the file: remove --points, "
@@ -77,8 +74,7 @@ def override(
     _require_points(points)
     if not rows:
         _require_reason(reason)
-        options = "either --points or --remove"
-        require_one_of_two("override", options, points is not None, remove)
+        require_one("override", {"--points": points is not None, "--remove": remove})
 
     def decided(whole: Class) -> list[Decision]:
         if rows:
@@ -94,7 +90,7 @@ def override(
         who = standing.student.id
         return [Decision(student=who, points=points, problem=problem, reason=reason)]
 
-    with class_of(book, course_folder, rules_file, writes=True) as whole:
+    with class_of(book, course_folder, writes=True) as whole:
         _decide(whole, decided, keep=apply if rows else None)
 
 
@@ -107,7 +103,6 @@ def extend(
     section: Annotated[str, option("--section")] = "",
     rows: Annotated[Path | None, option("--from FILE.csv")] = None,
     apply: Apply = False,
-    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Give students a later deadline.
@@ -117,9 +112,8 @@ def extend(
         section: Extend the deadline of everybody in this section.
         rows: Extend several students' deadlines: columns student, until, reason.
     """
-    _require_one("extend", {"STUDENT": student, "--section": section, "--from": rows})
-    options = "--until, or --from with a column until"
-    require_one_of_two("extend", options, bool(until), bool(rows))
+    require_one("extend", {"STUDENT": student, "--section": section, "--from": rows})
+    require_one("extend", {"--until": until, "--from with a column until": rows})
     if not rows:
         _require_reason(reason)
 
@@ -130,7 +124,7 @@ def extend(
         who = _in_section(whole, section) if section else [whole.find(student)]
         return [Decision(student=one, until=at, reason=reason) for one in who]
 
-    with class_of(book, course_folder, rules_file, writes=True) as whole:
+    with class_of(book, course_folder, writes=True) as whole:
         _decide(whole, decided, keep=None if student else apply)
 
 
@@ -144,15 +138,12 @@ def _decide(whole: Class, decided: Callable[[Class], list[Decision]], *, keep: b
     with whole.book.decisions.together(keep=keep is not False):
         overrides.write(whole, found)
         after = {one.student.id: one for one in whole.standings()}
-        notes = list(overrides.notes(rules, after, found, datetime.now(UTC)))
     for student in dict.fromkeys(one.student for one in found):
         now = status_texts.grade_and_deadline(rules, after[student])
         lines = status_texts.changed(before[student], now)
         if keep is None:
             lines = now if found[0].until else now[:1]
         files.say("".join(f"{one_line(line, 500)}\n" for line in lines), needed=False)
-    for one in notes:
-        note(one, 300)
     if keep is not None:
         done = "this is written" if keep else "nothing is written; --apply writes this"
         files.say(f"{done}\n", needed=False)
@@ -170,21 +161,12 @@ def _in_section(whole: Class, section: str) -> list[str]:
     return found
 
 
-def _require_one(command: str, given: Mapping[str, object]) -> None:
-    found = [name for name, value in given.items() if value]
-    if len(found) != 1:
-        *others, last = given
-        expected = f"{', '.join(others)} or {last}"
-        raise UsageError(f"{command}: expected {expected}, found {' and '.join(found) or 'none'}")
-
-
 def _require_reason(reason: str) -> None:
     if not reason.strip():
         raise UsageError("--reason is missing or empty: expected the reason, which is recorded")
 
 
 def _require_points(points: float | None) -> None:
-    """Refuse an infinite number of points."""
     if points is not None and not points < late_policy.MOST:
         raise UsageError(f"--points {points:g}: expected a number of points, such as 4.5")
 
@@ -199,7 +181,6 @@ def merge_students(
     into: Annotated[str, option("--into OTHER")] = "",
     reason: Why = "",
     undo: Undo = False,
-    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Make two entries of a gradebook one student, with all attempts and decisions of both.
@@ -209,8 +190,8 @@ def merge_students(
     Args:
         into: The entry that is the same student.
     """
-    require_one_of_two("merge-students", "either --into OTHER or --undo", bool(into), undo)
-    with class_of(book, course_folder, rules_file, writes=True) as whole:
+    require_one("merge-students", {"--into OTHER": into, "--undo": undo})
+    with class_of(book, course_folder, writes=True) as whole:
         if undo:
             _undo(whole, student, "merge", reason=reason)
             return
@@ -220,14 +201,7 @@ def merge_students(
             raise UsageError(f"--into {into}: this is {who[0]} itself; expected another entry")
         whole.book.students.change("merge", who[0], becomes=who[1], reason=reason)
         lines = [f"before:  {status_texts.grade(one)}" for one in (first, second)]
-        undated = [one for one in whole.book.attempts.all(who[1]) if one.submitted_at is None]
-        if first.attempts and second.attempts and undated:
-            note(
-                f"{one_line(who[1], 100)}: attempts without a time count in the order in which "
-                "they were read; `--undo` undoes this"
-            )
-        now = whole.read_again()
-        said = status_texts.student(now, now.standing(who[1]))
+        said = status_texts.student(whole, whole.standing(who[1]))
         files.say("".join(f"{one_line(line, 500)}\n" for line in lines) + said, needed=False)
 
 
@@ -239,7 +213,6 @@ def rename_student(
     name: Annotated[str, option("--name")] = "",
     reason: Why = "",
     undo: Undo = False,
-    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Give a student another id or name; files with the former id are still the student's.
@@ -248,9 +221,8 @@ def rename_student(
         new_id: The new id.
         name: The new name.
     """
-    options = "--id or --name, or else --undo"
-    require_one_of_two("rename-student", options, bool(new_id or name), undo)
-    with class_of(book, course_folder, rules_file, writes=True) as whole:
+    require_one("rename-student", {"--id, --name": new_id or name, "--undo": undo})
+    with class_of(book, course_folder, writes=True) as whole:
         if undo:
             _undo(whole, student, "rename", reason=reason)
             return
@@ -259,8 +231,7 @@ def rename_student(
         _require_free(whole.book, who, becomes)
         new = _new(name, "--name") if name else ""
         whole.book.students.change("rename", who, becomes=becomes, name=new, reason=reason)
-        now = whole.read_again()
-        files.say(status_texts.student(now, now.standing(becomes)), needed=False)
+        files.say(status_texts.student(whole, whole.standing(becomes)), needed=False)
 
 
 @app.command("remove-student")
@@ -269,13 +240,12 @@ def remove_student(
     book: BookOption,
     reason: Why = "",
     undo: Undo = False,
-    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Take a student who left out of status, exports and statistics; nothing is deleted."""
     if not undo:
         _require_reason(reason)
-    with class_of(book, course_folder, rules_file, writes=True) as whole:
+    with class_of(book, course_folder, writes=True) as whole:
         if undo:
             _undo(whole, student, "remove", reason=reason)
             return
@@ -297,10 +267,10 @@ def _undo(whole: Class, student: str, kind: Kind, *, reason: str) -> None:
         )
     _require_last(entries.changes, change)
     whole.book.students.undo_change(change, reason=reason)
-    now, listed = whole.read_again(), {one.id for one in whole.book.students.all()}
+    listed = {one.id for one in whole.book.students.all()}
     for who in dict.fromkeys((change.student, change.becomes)):
         if who in listed:
-            files.say(status_texts.student(now, now.standing(who)), needed=False)
+            files.say(status_texts.student(whole, whole.standing(who)), needed=False)
 
 
 def _require_last(changes: list[EntryChange], change: EntryChange) -> None:
@@ -328,15 +298,12 @@ def _require_free(book: Gradebook, who: str, new_id: str) -> None:
     entries = book.students.entries
     known = {one.id for one in book.students.all(removed=True)}
     former = {entry for one in known for entry in entries.of(one)}
-    taken = [one for one in sorted(former) if one.casefold() == new_id.casefold() and one != who]
-    if not taken:
-        return
-    if entries.id_of(taken[0]) == who:
-        raise UsageError(f"--id {new_id}: it is a former id of {who}; --undo brings it back")
-    raise UsageError(
-        f"--id {new_id}: a student has this id; if both are one student, use "
-        f"`grader merge-students`"
-    )
+    for one in sorted(former - {who}):
+        if one.casefold() == new_id.casefold():
+            is_own = entries.id_of(one) == who
+            how = f"it is a former id of {who}; --undo brings it back"
+            other = "a student has this id; if both are one, use `grader merge-students`"
+            raise UsageError(f"--id {new_id}: {how if is_own else other}")
 
 
 # --- comments and regrade requests ----------------------------------------------------------------
@@ -351,7 +318,6 @@ def comment(
     name: Annotated[str, option("--name")] = "",
     problem: Annotated[str, option("--problem")] = "",
     remove: Annotated[int | None, option("--remove", min=1)] = None,
-    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Write a comment into a student's reports, or use one again that was written before.
@@ -363,11 +329,10 @@ def comment(
         problem: The problem it is about (default: the submission).
         remove: Withdraw the comment of this number.
     """
-    if sum([bool(text), bool(again), remove is not None]) != 1:
-        raise UsageError("comment: expected one of --text, --again and --remove, with a value")
+    require_one("comment", {"--text": text, "--again": again, "--remove": remove})
     if name and not text:
         raise UsageError("comment: --name needs --text")
-    with class_of(book, course_folder, rules_file, writes=True) as whole:
+    with class_of(book, course_folder, writes=True) as whole:
         if problem:
             chosen(whole.course, [problem], "--problem")
         opened, standing = whole.book, whole.standing(student)
@@ -409,7 +374,6 @@ def request(
     test: Annotated[str, option("--test")],
     text: Annotated[str, option("--text")],
     attempt: Annotated[int | None, option("--attempt", min=1)] = None,
-    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Store a student's regrade request, together with how the test ended.
@@ -423,7 +387,7 @@ def request(
         attempt: The attempt (default: the one that counts).
     """
     said = _line(text, "--text")
-    with class_of(book, course_folder, rules_file, writes=True) as whole:
+    with class_of(book, course_folder, writes=True) as whole:
         opened, standing = whole.book, whole.standing(student)
         student = standing.student.id
         attempts = opened.attempts.all(student)
@@ -470,7 +434,6 @@ def answer(
     accept: Annotated[bool, option("--accept")] = False,
     refuse: Annotated[bool, option("--refuse")] = False,
     points: Annotated[float | None, option("--points", min=0)] = None,
-    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Answer a regrade request; the student's reports contain the answer and the reason.
@@ -484,12 +447,12 @@ def answer(
         refuse: Refuse the request.
         points: With --accept: the points for the problem.
     """
-    require_one_of_two("answer", "either --accept or --refuse", accept, refuse)
+    require_one("answer", {"--accept": accept, "--refuse": refuse})
     if refuse and points is not None:
         raise UsageError("answer: --points needs --accept")
     _require_points(points)
     why = _line(reason, "--reason")
-    with class_of(book, course_folder, rules_file, writes=True) as whole:
+    with class_of(book, course_folder, writes=True) as whole:
         requests = {one.id: one for one in whole.book.feedback.requests()}
         asked = requests.get(number)
         if asked is None:

@@ -39,7 +39,6 @@ from grader.commands.shared_options import (
 from grader.course import courses, late_policy
 from grader.course.courses import Course
 from grader.platforms import harness
-from grader.platforms.harness import PLATFORMS
 from grader.proof import matrix_report
 from grader.proof.result_matrix import Matrix
 from grader.proof.trial_kinds import DECLINABLE, HOW_TO_DECLINE
@@ -210,7 +209,7 @@ def validate(
         prices: Only show what tests and known mistakes cost, by class of harm.
         light: Only what costs the author nothing: no known mistakes, no reasons.
         jobs: Number of processes (default: one per processor).
-        matrix: Write the matrix: .json or .md.
+        matrix: Write the matrix as Markdown.
     """
     course = courses.load(folder)
     problems = chosen(course, only)
@@ -221,9 +220,6 @@ def validate(
     for one, others in NOT_TOGETHER.items():
         if given[one] and (wrong := [other for other in others if given[other]]):
             raise UsageError(f"{one} does not go with {wrong[0]}: remove one of them")
-    if matrix and matrix.suffix not in matrix_report.FORMATS:
-        endings = " or ".join(matrix_report.FORMATS)
-        raise UsageError(f"--matrix {matrix}: expected a name that ends in {endings}")
     from grader.proof import validate as proof
     from grader.sandbox.process_pool import usual_jobs
 
@@ -233,7 +229,7 @@ def validate(
     with device_named(device) as gpu, advancing("validating") as progress:
         found = proof.validate(course, problems, how, gpu=gpu, jobs=jobs, progress=progress)
     if matrix:
-        files.write(matrix, matrix_report.FORMATS[matrix.suffix](found).encode())
+        files.write(matrix, matrix_report.as_markdown(found).encode())
     files.say(_proof_in_words(found, in_detail=bool(only), prices=prices), needed=False)
     for complaint in found.complaints():
         print(complaint, file=sys.stderr)
@@ -322,27 +318,16 @@ def release(
 
 
 @app.command()
-def autograde(
-    home: Annotated[Path | None, argument()] = None,
-    platform: Annotated[
-        str,
-        option(
-            "--platform",
-            " ".join(f"{k}: {p.submission} to {p.result}." for k, p in PLATFORMS.items()),
-        ),
-    ] = "gradescope",
-    folder: Folder = None,
-) -> None:
-    """Grade the submission in a container of a platform, such as Gradescope's.
+def autograde(home: Annotated[Path, argument()] = harness.HOME, folder: Folder = None) -> None:
+    """Grade the submission in Gradescope's container.
 
-    Always writes the platform's result; if the grader fails, the result has no points.
+    Always writes results/results.json; if the grader fails, the result has no points.
 
     Args:
-        home: The run's folder (default: the platform's).
+        home: The folder with the submission.
     """
     course = courses.load(folder)
-    where = PLATFORMS[one_of("--platform", platform, *PLATFORMS)]
-    harness.run(home, course, late_policy.load(course.policy), where)
+    harness.run(home, course, late_policy.load(course.policy))
 
 
 @app.command()

@@ -1,7 +1,7 @@
 """The options that several commands share, and what their values mean."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -119,11 +119,13 @@ def one_of(option: str, value: str, *allowed: Choice) -> Choice:
     raise UsageError(f"{option} {value}: expected {listed}")
 
 
-def require_one_of_two(command: str, expected: str, first: bool, second: bool) -> None:
-    """Check that one of two options is given, and not the other; `expected` has both in words."""
-    if first == second:
-        found = "both" if first else "neither"
-        raise UsageError(f"{command}: expected {expected}, found {found}")
+def require_one(command: str, options: Mapping[str, object]) -> None:
+    """Check that exactly one of these options is given."""
+    found = [name for name, value in options.items() if value]
+    if len(found) != 1:
+        *others, last = options
+        expected = f"{', '.join(others)} or {last}"
+        raise UsageError(f"{command}: expected {expected}, found {' and '.join(found) or 'none'}")
 
 
 def level_named(name: str) -> Isolation:

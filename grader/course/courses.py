@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import importlib.metadata
+import os
 import re
 import sys
 from functools import lru_cache
@@ -42,7 +43,6 @@ class Limits(msgspec.Struct, frozen=True):
     device_memory_bytes: int
     processes: int
     file_bytes: int
-    output_bytes: int
     submission_seconds: float
 
 
@@ -95,7 +95,7 @@ class Course(msgspec.Struct, frozen=True):
     # Folders beside assignment/ that students get, such as a program that uses their modules. No
     # grade depends on them.
     folders: tuple[str, ...] = ()
-    preload: list[str] = []  # the modules to import before the first test, besides torch
+    preload: tuple[str, ...] = ()  # the modules to import before the first test, besides torch
     # The most points that a known mistake may cost if it passes all public tests; None if the
     # course sets no limit.
     green_may_lose: float | None = None
@@ -201,11 +201,7 @@ class Course(msgspec.Struct, frozen=True):
         return {problem.id: problem.section for problem in self.problems if problem.section}
 
     def handout_links(self, url: str) -> dict[str, str]:
-        """For each problem's id, the address of its section in the built handout.
-
-        Args:
-            url: Where the course publishes the handout's pages; if empty, so is the result.
-        """
+        """For each problem's id, the address of its section in the handout published at a URL."""
         found = {}
         for problem, section in self.sections.items():
             chapter, _, number = section.partition(".")
@@ -269,12 +265,8 @@ class Course(msgspec.Struct, frozen=True):
         They are the handout's folder, problems.toml, and the sources that compute its pictures and
         figures.
         """
-        made = {self.handout / "build", *self.handout.rglob("__pycache__")}
-        files = [
-            path
-            for path in self.handout.rglob("*")
-            if path.is_file() and not made & set(path.parents)
-        ]
+        built = self.handout / "build"
+        files = [path for path in files_below(self.handout) if built not in path.parents]
         files += [self.list_of_problems]
         # The stubs are checked against the handout's text, and the reference imports some of them.
         files += self.assignment.glob("*.py")
@@ -318,22 +310,9 @@ def sources_in(folder: Path) -> dict[str, bytes]:
     }
 
 
-def device_of(hidden_test: Path) -> str:
-    """The device that a file in tests/hidden needs, which its name determines.
-
-    Every run collects all tests and defers those for the other device. Each result therefore lists
-    the whole suite, and two results can be compared test by test.
-    """
-    return "cuda" if hidden_test.name == HIDDEN_TESTS["cuda"] else "cpu"
-
-
 @lru_cache(maxsize=4096)  # asked several times for each test
 def problem_of_file(hidden_test: str) -> str:
-    """The id of the problem that a file in tests/hidden belongs to.
-
-    Args:
-        hidden_test: The path of the file, or the pytest id of a test in it.
-    """
+    """The id of the problem that a file in tests/hidden, or the pytest id of a test, belongs to."""
     return Path(hidden_test.split("::")[0]).parent.name
 
 
@@ -403,16 +382,13 @@ def load(root: Path | None = None) -> Course:
     """
     folder = _own_root() if root is None else root.absolute()
     path = folder / "assignment" / "problems.toml"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as e:
+    if not os.path.isfile(path):
         if root is None:
-            raise CourseFault(f"no course in {folder}: {e}") from None
+            raise CourseFault(f"no course in {folder}: there is no {path}")
         why = f"there is no {path}" if root.is_dir() else "it is a file"
         why = why if root.exists() else "there is no such folder"
-        raise UsageError(f"--course {root}: expected the folder of a course; {why}") from None
-    except UnicodeDecodeError as e:
-        raise CourseFault(f"{path} is not UTF-8 text: {e}") from None
+        raise UsageError(f"--course {root}: expected the folder of a course; {why}")
+    text = text_of(path)
     listed = problems_toml.load(
         text, {name: kind for name, kind in Limits.__annotations__.items() if kind in (int, float)}
     )
@@ -428,7 +404,7 @@ def load(root: Path | None = None) -> Course:
             tools=tuple(listed.get("tools", ())),
             files=tuple(listed.get("files", ())),
             folders=tuple(listed.get("folders", ())),
-            preload=listed.get("preload", []),
+            preload=tuple(listed.get("preload", ())),
             green_may_lose=listed.get("green_may_lose"),
             bundle_url=listed.get("bundle_url", ""),
         )
@@ -452,7 +428,7 @@ def check_packages(course: Course) -> None:
                 continue
             found = f"{package.name} {version} is installed in {sys.prefix}"
         path = course.list_of_problems
-        line = problems_toml.line_of(text_of(path), "packages")
+        line = problems_toml.line_of(text_of(path), None, "packages")
         raise CourseFault(
             f"{path}:{line}: packages: expected {package}; {found}: "
             f'run `{sys.executable} -m pip install "{package}"`'

@@ -24,6 +24,11 @@ DAY_ALONE = re.compile(r"\d{4}-?\d\d-?\d\d", re.ASCII)
 END_OF_DAY = time(23, 59, 59)
 MOST_BYTES = 2**20  # of the file
 MOST = 1e9  # more than any sensible number in the file
+RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("per_cent_a_day", "grace_minutes", "late_days"), (0, MOST)),
+    "cap": (0, 100),
+    "gradescope_minutes": (3, MOST),
+}
 
 Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
 
@@ -140,11 +145,7 @@ def kept(points: float, penalty: float) -> float:
 
 
 def load(path: Path, *, needed: bool = False) -> Policy:
-    """Read the policy.
-
-    Args:
-        path: The file.
-        needed: Whether the file has to exist; otherwise a missing file means the default rules.
+    """Read the policy; without the file, unless it is needed, the default rules.
 
     Raises:
         UsageError: It is wrong; the message says where, what was expected and what was found.
@@ -164,9 +165,6 @@ def load(path: Path, *, needed: bool = False) -> Policy:
         found = one_line(repr(rules), 100)
         raise UsageError(f"{path}: expected the table [policy], found policy = {found}")
     _check_keys(path, "policy", rules, Policy)
-    for name, kind in _tables().items():
-        if isinstance(inner := rules.get(name), dict):
-            _check_keys(path, f"policy.{name}", inner, kind)
     rules = {**rules, "deadlines": _deadlines(path, rules)}
     try:
         policy = from_keys(rules)
@@ -222,20 +220,8 @@ EXPECTED: dict[Any, str] = {
 }
 
 
-def _tables() -> dict[str, type[msgspec.Struct]]:
-    """The tables in [policy] whose keys are fields of a Struct."""
-    found: dict[str, type[msgspec.Struct]] = {}
-    kinds: list[type[msgspec.Struct]] = [Policy, *platforms()]
-    for kind in kinds:
-        for field in msgspec.structs.fields(kind):
-            for one in (field.type, *get_args(field.type)):
-                if isinstance(one, type) and issubclass(one, msgspec.Struct):
-                    found[field.name] = one
-    return found
-
-
 def _check_keys(path: Path, table: str, rules: dict[str, Any], kind: type[msgspec.Struct]) -> None:
-    """Check each key of a table, and the type of its value."""
+    """Check each key of a table, and the type of its value; also in the tables inside."""
     fields, expected = [*msgspec.structs.fields(kind)], EXPECTED
     for one in platforms():
         expected = expected | one.EXPECTED
@@ -250,15 +236,19 @@ def _check_keys(path: Path, table: str, rules: dict[str, Any], kind: type[msgspe
             meant = did_you_mean(key, kinds)
             can_have = f"{' It' if meant else '; it'} can have {', '.join(kinds)}"
             raise UsageError(f"{path}: [{table}] has no key {one_line(key, 50)}{meant}{can_have}")
-        if isinstance(value, dict) and key in ("deadlines", *_tables()):
-            continue  # each is checked separately
-        try:
-            msgspec.convert(value, kinds[key])
-        except msgspec.ValidationError:
-            raise UsageError(
-                f"{path}: {key} in [{table}] is {one_line(repr(value), 100)}; "
-                f"expected {expected[kinds[key]]}"
-            ) from None
+        inside = [k for k in (kinds[key], *get_args(kinds[key])) if hasattr(k, "__struct_fields__")]
+        if isinstance(value, dict) and inside:
+            _check_keys(path, f"{table}.{key}", value, inside[0])
+        elif not isinstance(value, dict) or key != "deadlines":  # whose values are read one by one
+            _check_value(path, f"{key} in [{table}]", value, kinds[key], expected)
+
+
+def _check_value(path: Path, what: str, value: Any, kind: Any, expected: dict[Any, str]) -> None:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        found = one_line(repr(value), 100)
+        raise UsageError(f"{path}: {what} is {found}; expected {expected[kind]}") from None
 
 
 def _deadlines(path: Path, rules: dict[str, Any]) -> dict[str, datetime]:
@@ -314,46 +304,47 @@ def check(path: Path, policy: Policy) -> None:
     Raises:
         UsageError: One is out of its range, or is no address.
     """
-    for name in ("per_cent_a_day", "grace_minutes", "late_days", "cap"):
-        check_number(path, policy, name)
+    check_numbers(path, policy, RANGES)
     _zone(path, policy.time_zone)
     for section, when_due in policy.deadlines.items():
         _check_time(when_due, _the_deadline(path, section))
-    if policy.handout_url and not WEB_ADDRESS.fullmatch(policy.handout_url):
-        raise UsageError(
-            f"{path}: handout_url in [policy] is {one_line(policy.handout_url, 100)}; "
-            "expected an address such as https://course.example/handout"
-        )
-    if not 3 <= policy.gradescope_minutes < MOST:
-        raise UsageError(
-            f"{path}: gradescope_minutes in [policy] is {policy.gradescope_minutes:g}; "
-            "expected 3 or more"
-        )
+    check_address(path, policy, "handout_url", "https://course.example/handout")
     shows = policy.gradescope
     if shows.leaderboard and {shows.results, shows.tests or shows.results} != {"visible"}:
         raise UsageError(
             f"{path}: [policy.gradescope]: a leaderboard would show points that students do not "
             "see yet; remove it, or results and tests"
         )
-    if policy.cap > 100:
-        raise UsageError(
-            f"{path}: cap in [policy] is {policy.cap:g}; expected at most 100 per cent"
-        )
     for kind in platforms():
         policy.of(kind).check(path)
 
 
-def check_number(path: Path, rules: object, name: str) -> None:
-    """Check that a rule is a number of a sensible size.
+def check_numbers(path: Path, rules: object, ranges: dict[str, tuple[float, float]]) -> None:
+    """Check that numbers of the rules are in their ranges.
+
+    Raises:
+        UsageError: One is not.
+    """
+    for name, (least, most) in ranges.items():
+        number = getattr(rules, name)
+        if not least <= number <= most:
+            raise UsageError(
+                f"{path}: {name} in [policy] is {number:g}; expected {least:g} or more, and at "
+                f"most {most:,.0f}"
+            )
+
+
+def check_address(path: Path, rules: object, name: str, example: str) -> None:
+    """Check that a rule is empty or a web address.
 
     Raises:
         UsageError: It is not.
     """
-    number = getattr(rules, name)
-    if not 0 <= number < MOST:
+    address = getattr(rules, name)
+    if address and not WEB_ADDRESS.fullmatch(address):
         raise UsageError(
-            f"{path}: {name} in [policy] is {number:g}; expected 0 or more, and less than "
-            f"{MOST:,.0f}"
+            f"{path}: {name} in [policy] is {one_line(address, 100)}; expected an address such as "
+            f"{example}"
         )
 
 
@@ -361,8 +352,7 @@ def when(text: str, *, what: str, zone: str = "", of_a_day: time = END_OF_DAY) -
     """Read a time that a person wrote; a date alone means its end.
 
     Args:
-        text: What the person wrote.
-        what: Where.
+        what: The name of the text.
         zone: The zone of a time without an offset; empty if it needs one.
         of_a_day: The time that a date alone means.
 

@@ -7,7 +7,6 @@ the key before an equals sign. Quoted text that looks like either can only shift
 
 import math
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -35,12 +34,17 @@ class Wrong:
     text: str  # what was expected, and what was found
 
 
+Entry = str | int | None
+Place = tuple[Any, ...]  # the arguments of `line_of` after the text
+Found = Iterator[tuple[Place, str]]  # places of errors, each with what is wrong there
+# For each key, the expected value in words, and a function that checks a value.
+Kinds = Mapping[str, tuple[str, Callable[[Any], bool]]]
+
+
 def load(text: str, limits: Mapping[str, type]) -> dict[str, Any] | Wrong:
     """Parse the file; return its contents or the first error.
 
-    Args:
-        text: The text of the file.
-        limits: The keys of [limits] with their types, int or float.
+    `limits` has the keys of [limits] with their types, int or float.
     """
     try:
         listed = files.toml_of(text)
@@ -48,160 +52,92 @@ def load(text: str, limits: Mapping[str, type]) -> dict[str, Any] | Wrong:
         said, _, place = str(e).partition(" (at ")
         line = re.search(r"line (\d+)", place)
         return Wrong(int(line[1]) if line else text.count("\n") + 1, f"this is not TOML: {said}")
-    return next(_wrong(listed, _Lines(text), limits), listed)
+    kinds = {key: _above_zero(is_whole=kind is int) for key, kind in limits.items()}
+    for keys, said in _wrong(listed, kinds, text):
+        return Wrong(line_of(text, *keys), said)
+    return listed
 
 
-def line_of(text: str, key: str) -> int:
-    """The number of the line that has this key of the file, or else of the first line."""
-    return _Lines(text).of(None, key)
+def line_of(text: str, entry: Entry, *keys: str) -> int:
+    """The number of the line of an entry or, if it has some of these keys, of the last one found.
+
+    Args:
+        entry: "limits", the number of a problem from 0, or None for the whole file.
+        keys: A key of the entry, the key in its table, and so on.
+    """
+    lines = text.splitlines()
+    headers = [(i, m[1]) for i, line in enumerate(lines) if (m := ENTRY.match(line))]
+    of_kind = [i for i, kind in headers if (kind == "limits") == (entry == "limits")]
+    found, end = 0, len(lines)
+    if entry is not None:
+        number = 0 if entry == "limits" else int(entry)
+        found = of_kind[number] if number < len(of_kind) else 0
+        end = min([i for i, _ in headers if i > found], default=end)
+    for key in keys:
+        pattern = re.compile(rf"(^|[\s{{,.\[\"'])({re.escape(key)})[\"']?\s*(=|\]|\.)")
+        having = (i for i in range(found, end) if pattern.search(lines[i].split("#")[0]))
+        found = next(having, found)
+    return found + 1
 
 
-def line_of_problem(text: str, problem_id: str) -> int:
-    """The number of the line that has the id of this problem."""
-    ids = [problem["id"] for problem in tomllib.loads(text)["problem"]]
-    return _Lines(text).of(ids.index(problem_id), "id")
+def _wrong(listed: dict[str, Any], limits: Kinds, text: str) -> Found:
+    """Yield every error, from the top of the file to the bottom.
 
-
-class _Lines:
-    """Finds line numbers in the file. An entry is "limits" or the index of a problem."""
-
-    def __init__(self, text: str) -> None:
-        self._lines = text.splitlines()
-        headers = [(i, m[1]) for i, line in enumerate(self._lines) if (m := ENTRY.match(line))]
-        ends = [i for i, _ in headers[1:]] + [len(self._lines)]
-        self._entries: dict[str | int, range] = {}
-        for (start, kind), end in zip(headers, ends, strict=True):
-            number = sum(isinstance(entry, int) for entry in self._entries)
-            self._entries.setdefault("limits" if kind == "limits" else number, range(start, end))
-
-    def of(self, entry: str | int | None, *keys: str) -> int:
-        """The line of an entry or, if it contains some of these keys, of the last one found."""
-        lines = range(len(self._lines)) if entry is None else self._entries.get(entry, range(1))
-        found = lines.start
-        for key in filter(None, keys):
-            pattern = re.compile(rf"(^|[\s{{,.\[\"'])({re.escape(key)})[\"']?\s*(=|\]|\.)")
-            found = next(
-                (
-                    i
-                    for i in range(found, lines.stop)
-                    if pattern.search(self._lines[i].split("#")[0])
-                ),
-                found,
-            )
-        return found + 1
-
-
-def _wrong(listed: dict[str, Any], lines: _Lines, limits: Mapping[str, type]) -> Iterator[Wrong]:
-    """Yield every error, from the top of the file to the bottom."""
-    yield from _names(
-        listed,
-        ["problem"],
-        [*OF_THE_FILE, "limits", "problem"],
-        "the file",
-        lambda key: lines.of(None, key),
-    )
-    for key, (expected, holds) in OF_THE_FILE.items():
-        if key in listed and not holds(found := listed[key]):
-            yield Wrong(lines.of(None, key), f"{key}: expected {expected}; got {_shown(found)}")
+    What comes after an error may raise an exception.
+    """
+    yield from _names(listed, ["problem"], OF_THE_FILE, "the file", (None,))
+    yield from _values(listed, OF_THE_FILE, "", (None,))
     common, problems = listed.get("limits", {}), listed["problem"]
-    if not isinstance(common, dict):
-        yield Wrong(
-            lines.of(None, "limits"), f"limits: expected a table, [limits]; got {_shown(common)}"
-        )
-        return
-    yield from _names(common, [], limits, "[limits]", lambda key: lines.of("limits", key))
-    yield from _limits(common, limits, "[limits]", lambda key: lines.of("limits", key))
-    if (
-        not isinstance(problems, list)
-        or not problems
-        or not all(isinstance(problem, dict) for problem in problems)
-    ):
-        yield Wrong(
-            lines.of(None, "problem"),
-            f"problem: expected entries, [[problem]]; got {_shown(problems)}",
-        )
-        return
+    yield from _names(common, [], limits, "[limits]", ("limits",))
+    yield from _values(common, limits, "[limits]: ", ("limits",))
     for number, problem in enumerate(problems):
-        yield from _problem(problem, number, lines, limits)
-        if (first := [p.get("id") for p in problems].index(problem.get("id"))) < number:
-            text = (
-                f"problem {problem['id']}: expected a unique id; "
-                f"line {lines.of(first, 'id')} has the same id"
-            )
-            yield Wrong(lines.of(number, "id"), text)
+        yield from _problem(problem, number, limits)
+        if (first := [p.get("id") for p in problems].index(problem["id"])) < number:
+            same = f"line {line_of(text, first, 'id')} has the same id"
+            yield (number, "id"), f"problem {problem['id']}: expected a unique id; {same}"
 
 
-def _problem(
-    problem: dict[str, Any], number: int, lines: _Lines, limits: Mapping[str, type]
-) -> Iterator[Wrong]:
-    name = (
-        f"problem {problem['id']}"
-        if isinstance(problem.get("id"), str)
-        else f"problem number {number + 1}"
-    )
-    yield from _names(problem, REQUIRED, KEYS, name, lambda key: lines.of(number, key))
-    for key, value in problem.items():
-        expected, holds = KEYS[key]
-        if not holds(value):
-            yield Wrong(
-                lines.of(number, key), f"{name}: {key}: expected {expected}; got {_shown(value)}"
-            )
-    yield from _by_definition(problem, name, lambda key: lines.of(number, "forbidden_in", key))
-    own = problem.get("limits", {})
-    yield from _names(
-        own, [], limits, f"{name}: limits", lambda key: lines.of(number, "limits", key)
-    )
-    yield from _limits(own, limits, f"{name}: limits", lambda key: lines.of(number, "limits", key))
-
-
-def _by_definition(
-    problem: dict[str, Any], name: str, line_of: Callable[[str], int]
-) -> Iterator[Wrong]:
-    for definition, names in problem.get("forbidden_in", {}).items():
-        if definition not in problem["functions"]:
-            text = f"{name}: forbidden_in: expected one of its functions; got {_shown(definition)}"
-            yield Wrong(line_of(definition), text + did_you_mean(definition, problem["functions"]))
-        expected, holds = KEYS["forbidden"]
-        if not holds(names):
-            yield Wrong(
-                line_of(definition),
-                f"{name}: forbidden_in: {definition}: expected {expected}; got {_shown(names)}",
-            )
+def _problem(problem: dict[str, Any], number: int, limits: Kinds) -> Found:
+    is_named = isinstance(problem.get("id"), str)
+    name = f"problem {problem['id']}" if is_named else f"problem number {number + 1}"
+    yield from _names(problem, REQUIRED, KEYS, name, (number,))
+    yield from _values(problem, KEYS, f"{name}: ", (number,))
+    by_definition, known = problem.get("forbidden_in", {}), problem["functions"]
+    for definition in by_definition:
+        if definition not in known:
+            said = f"{name}: forbidden_in: expected one of its functions; got {_shown(definition)}"
+            meant = did_you_mean(definition, known)
+            yield (number, "forbidden_in", definition), said + meant
+    kinds = dict.fromkeys(by_definition, KEYS["forbidden"])
+    yield from _values(by_definition, kinds, f"{name}: forbidden_in: ", (number, "forbidden_in"))
+    own, where = problem.get("limits", {}), f"{name}: limits"
+    yield from _names(own, [], limits, where, (number, "limits"))
+    yield from _values(own, limits, f"{where}: ", (number, "limits"))
 
 
 def _names(
-    table: Mapping[str, Any],
-    required: Iterable[str],
-    known: Iterable[str],
-    where: str,
-    line_of: Callable[[str], int],
-) -> Iterator[Wrong]:
+    table: Mapping[str, Any], required: Iterable[str], known: Kinds, where: str, place: Place
+) -> Found:
     """Yield unknown keys, then missing keys.
 
     A misspelt key is both, and the first error suggests the right name.
     """
-    known = list(known)
     for key in table:
         if key not in known:
             meant = did_you_mean(key, known) or f"; the known keys are {', '.join(known)}"
-            yield Wrong(line_of(key), f"{where}: {_shown(key)} is not a known key{meant}")
+            yield (*place, key), f"{where}: {_shown(key)} is not a known key{meant}"
     for key in required:
         if key not in table:
-            yield Wrong(line_of(""), f"{where}: {key} is missing")
+            yield place, f"{where}: {key} is missing"
 
 
-def _limits(
-    table: Mapping[str, Any], limits: Mapping[str, type], where: str, line_of: Callable[[str], int]
-) -> Iterator[Wrong]:
-    for key, value in table.items():
-        whole = limits[key] is int
-        if (
-            type(value) not in ((int,) if whole else (int, float))
-            or not value > 0
-            or math.isinf(value)
-        ):
-            expected = f"a {'whole ' if whole else ''}number above 0"
-            yield Wrong(line_of(key), f"{where}: {key}: expected {expected}; got {_shown(value)}")
+def _values(table: Mapping[str, Any], kinds: Kinds, where: str, place: Place) -> Found:
+    """Yield the values that are not what their keys expect."""
+    for key in kinds:
+        expected, holds = kinds[key]
+        if key in table and not holds(table[key]):
+            said = f"{where}{key}: expected {expected}; got {_shown(table[key])}"
+            yield (*place, key), said
 
 
 def _shown(value: Any) -> str:
@@ -216,8 +152,7 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def _list_of(pattern: re.Pattern[str], at_least: int) -> Callable[[Any], bool]:
-    one = _matches(pattern)
+def _list_of(one: Callable[[Any], bool], *, at_least: int = 0) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list) and len(value) >= at_least and all(map(one, value))
 
 
@@ -237,37 +172,47 @@ def _is_package(value: Any) -> bool:
     return needed.url is None and needed.marker is None
 
 
-def _are_packages(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_package, value))
-
-
 def _are_points(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value < math.inf
 
 
-# The keys above [limits], which need not be there.
-OF_THE_FILE: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "packages": ('a list of packages as pip names them, like "numpy>=1.26"', _are_packages),
-    "tools": ('a list of names of programs, like "g++"', _list_of(PROGRAM, 0)),
-    "files": ('a list of patterns of files in assignment/, like "*.json"', _list_of(PATTERN, 0)),
-    "folders": ('a list of names of folders, like "flight"', _list_of(NAME, 0)),
+def _above_zero(*, is_whole: bool) -> tuple[str, Callable[[Any], bool]]:
+    kinds = (int,) if is_whole else (int, float)
+    expected = f"a {'whole ' if is_whole else ''}number above 0"
+    return expected, lambda value: type(value) in kinds and 0 < value < math.inf
+
+
+# The keys of the file; only `problem` has to be there.
+OF_THE_FILE: Kinds = {
+    "packages": ('a list of packages as pip names them, like "numpy>=1.26"', _list_of(_is_package)),
+    "tools": ('a list of names of programs, like "g++"', _list_of(_matches(PROGRAM))),
+    "files": (
+        'a list of patterns of files in assignment/, like "*.json"',
+        _list_of(_matches(PATTERN)),
+    ),
+    "folders": ('a list of names of folders, like "flight"', _list_of(_matches(NAME))),
     "story": ('the name of a module, like "flight.story"', _matches(DOTTED)),
-    "preload": ('a list of names of modules, like "einops.layers.torch"', _list_of(DOTTED, 0)),
+    "preload": (
+        'a list of names of modules, like "einops.layers.torch"',
+        _list_of(_matches(DOTTED)),
+    ),
     "bundle_url": ("an address such as https://course.example/student.zip", _matches(WEB_ADDRESS)),
     "green_may_lose": ("a number of points, 0 or more", _are_points),
+    "limits": ("a table, [limits]", _is_table),
+    "problem": ("entries, [[problem]]", _list_of(_is_table, at_least=1)),
 }
-# The keys of a problem: the expected value in words, and a function that checks a value.
-KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+# The keys of a problem.
+KEYS: Kinds = {
     "id": ('lower-case letters, digits and underscores, like "lr_schedule"', _matches(ID)),
     "module": ('the name of a module, like "optimizers" or "model.layers"', _matches(DOTTED)),
     "functions": (
         'a list of names of definitions, one or more; of a program, write main(): ["main"]',
-        _list_of(NAME, 1),
+        _list_of(_matches(NAME), at_least=1),
     ),
     "points": ("a whole number, 1 or more", lambda value: type(value) is int and value >= 1),
     "section": ('chapter and section in quotes, like "8.2" or "8.2.1"', _matches(SECTION)),
     "device": ('"cpu" or "cuda"', lambda value: value in ("cpu", "cuda")),
-    "forbidden": ('a list of names, like "torch.optim"', _list_of(DOTTED, 0)),
+    "forbidden": ('a list of names, like "torch.optim"', _list_of(_matches(DOTTED))),
     "forbidden_in": ("a table of lists of names, one for each definition", _is_table),
     "limits": ("a table", _is_table),
     "program": ("true or false", lambda value: isinstance(value, bool)),

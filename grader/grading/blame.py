@@ -39,7 +39,6 @@ Repeat = Callable[[RemoteStudent], None]
 
 def is_unexpected(error: BaseException | None) -> bool:
     """Whether an exception of a test neither judges an answer nor names a fault of the grader."""
-
     known = (expect.Mismatch, StudentFault, GraderFault)
     return isinstance(error, Exception) and not isinstance(error, known)
 
@@ -49,14 +48,8 @@ def answer_at_fault(
 ) -> Exception | None:
     """Return the Mismatch for an answer that broke a test; None if the test is to blame.
 
-    Args:
-        job: What is graded.
-        problem: The problem of the test.
-        student: The student that the test called, with its calls.
-        repeat: Runs the test again with another student.
-        time: How long it may take to compare two answers.
+    `repeat` runs the test again with another student; `time` is for the comparison of two answers.
     """
-
     if not student.calls:
         return None
     theirs = list(student.calls)
@@ -133,7 +126,6 @@ def _inside(value: Any) -> Iterable[tuple[Any, Any]]:
 
 def _kind(value: Any) -> str:
     """A value's type and size, with everything else that could break a test but its value."""
-
     if is_tensor(value):
         place = "" if value.device.type == "cpu" else f" on {value.device.type}"
         return expect.describe(value) + place + ("" if _is_finite(value) else " with NaN or inf")

@@ -27,8 +27,6 @@ class GpuHealth:
         self._worked_at_first = self._sandbox.gpu_works
         # What is wrong with the GPU; empty as long as it works, and always without a GPU.
         self.complaint = ""
-        if self._sandbox.readings:
-            self._sandbox.readings.clear()
 
     def look_at_first(self) -> None:
         """Check the GPU, unless it worked when the last submission ended."""
@@ -51,13 +49,12 @@ class GpuHealth:
             self.complaint = str(e)
 
     def described_at_the_end(self) -> dict[str, str]:
-        """How the GPU ran during the tests, and whether it works after the last one."""
-        if not self._is_used or not self._sandbox.readings:
+        """Whether the GPU works after the last test."""
+        if not self._is_used:
             return {}
-        told = self._sandbox.readings.described()
         if not self.complaint:
             self.look()
-        return {**told, "afterwards": self.complaint or "it works"}
+        return {"afterwards": self.complaint or "it works"}
 
     def may_be_the_reason(self, outcome: Outcome) -> bool:
         """Whether a broken GPU could explain this outcome, so that it must be checked first."""

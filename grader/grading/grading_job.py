@@ -16,7 +16,6 @@ from grader.results.result_records import Ignored
 from grader.sandbox.reply_checks import Probe
 from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
-from grader.wire import speed_shortcuts
 
 # Where the student's code runs, and the calls to it: in a sandbox or, for our own, in this process.
 Host = Sandbox | LocalBox
@@ -72,7 +71,7 @@ class Job:
         On a GPU they do not, because the GPU memory that a test measures depends on the state of
         its process.
         """
-        return not self.fresh and self.device == "cpu" and not speed_shortcuts.is_off("sharing")
+        return not self.fresh and self.device == "cpu"
 
     @property
     def here(self) -> list[Problem]:

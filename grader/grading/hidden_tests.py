@@ -31,21 +31,13 @@ KEPT_BY_PYTEST = ("last_exc", "last_type", "last_value", "last_traceback")
 
 
 class Runs(Protocol):
-    """A pytest plugin with hooks for running tests.
+    """A pytest plugin with hooks for running tests."""
 
-    Attributes:
-        is_enough: Whether no further test needs to run.
-    """
-
-    is_enough: bool
+    is_enough: bool  # whether no further test needs to run
 
 
 class HiddenTests:
     """The collected tests of some files.
-
-    Args:
-        root: The course's root folder.
-        files: The files of hidden tests.
 
     Raises:
         GraderFault: pytest cannot start with this course.
@@ -79,7 +71,6 @@ class HiddenTests:
         """Run some of the tests.
 
         Args:
-            items: The tests.
             plugin: Gives each test its student, and records how the test ends. It is empty
                 afterwards, because pytest never forgets a plugin.
             seed: The seed of the tests' inputs. It cannot affect which tests are collected.
@@ -93,7 +84,11 @@ class HiddenTests:
         try:
             with _faults("pytest stopped before the tests were done"):
                 try:
-                    self._run(items, plugin)
+                    for item, following in pairwise([*items, None]):
+                        assert item is not None
+                        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                        if plugin.is_enough:
+                            break
                 finally:
                     # If the tests stopped early, the set-up of the last one is still there.
                     self._session._setupstate.teardown_exact(None)
@@ -106,13 +101,6 @@ class HiddenTests:
             os.chdir(self._session.startpath)
             if not is_whole:  # a test that was interrupted may not be able to run again
                 forget()
-
-    def _run(self, items: list[pytest.Item], plugin: Runs) -> None:
-        for item, following in pairwise([*items, None]):
-            assert item is not None
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if plugin.is_enough:
-                break
 
     def close(self) -> None:
         """Undo what pytest has set up."""
@@ -141,9 +129,6 @@ _collected: tuple[object, HiddenTests] | None = None
 
 def collected(course: Course, files: list[str], suite_sha256: str) -> HiddenTests:
     """The hidden tests in these files, which are those of the last grade if nothing has changed.
-
-    Args:
-        suite_sha256: The hash of the course's tests.
 
     Raises:
         GraderFault: pytest cannot start with this course.

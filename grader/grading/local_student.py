@@ -10,18 +10,17 @@ import linecache
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from grader.base import temporary_folders
 from grader.base.errors import NotAttempted, Raised, StudentFault, TimedOut
 from grader.base.judging_time import ending_after
 from grader.course.courses import Limits
 from grader.grading.undo_settings import restored
 from grader.sandbox import reply_checks
-from grader.sandbox.gpu_readings import Readings
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
 from grader.sandbox.reply_checks import Probe
@@ -36,11 +35,10 @@ class LocalBox:
 
     isolation: Isolation = "none"
     gpu: Gpu | None = None
-    readings: Readings | None = None
     gpu_works = False
 
     def __init__(self) -> None:
-        self._folder = temporary_folders.TemporaryFolder()
+        self._folder = tempfile.TemporaryDirectory(prefix="grader-")
         self._sources: dict[str, bytes] | None = None
         self.scratch = Path(self._folder.name, "scratch")
 
@@ -51,11 +49,10 @@ class LocalBox:
         version = {"torch": torch.__version__} if torch else {}
         return {"python": sys.version.split()[0], **version}
 
-    def require_free_gpu(self) -> None:
-        """Nothing: there is no GPU."""
-
     def renew(self) -> None:
         """Nothing: there is no process."""
+
+    require_free_gpu = renew  # there is no GPU either
 
     def turn(self, say: Callable[[str], None]) -> AbstractContextManager[None]:
         """Nothing to wait for: there is no GPU."""
@@ -111,14 +108,10 @@ class LocalSession:
         self._cpu_seconds = limits.cpu_seconds if limits else 0
         self._started = False
 
-    def begin_again(self) -> None:
-        """Nothing: no test uses a process of its own."""
+    def close(self) -> None:
+        """Nothing: there is no process to end, and our own solutions give no large answers."""
 
-    def forget_answers(self) -> None:
-        """Nothing: our own solutions give no large answers."""
-
-    def begin_problem(self, budget: object) -> None:
-        """Nothing: our own solutions have no budget."""
+    begin_again = forget_answers = close
 
     def begin_test(self, seed: int) -> None:
         """Begin another test: set its seed."""
@@ -153,18 +146,11 @@ class LocalSession:
         """Nothing is looked at: the tests themselves run in this process."""
         return {"computes": True}
 
-    def close(self) -> None:
-        """Nothing: there is no process to end."""
-
 
 def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any:
     """Return what a probe returns for one of our solutions, as it would come out of the sandbox.
 
-    Args:
-        student: The object passed to the probe as the student's package.
-        probe: A function of tests/probes.
-        inputs: The probe's inputs; they are not modified.
-        seed: The seed that the global generators are set to before the call.
+    The global generators get the seed before the call. The inputs are not modified.
 
     Raises:
         StudentFault: The probe raised an exception; a sandbox would report it in the same way.

@@ -14,6 +14,7 @@ neither runs nor trusts the student's code.
 import itertools
 import os
 import sys
+import tempfile
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,7 +23,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grader.base import temporary_folders
 from grader.base.errors import CourseFault, Raised, StudentFault
 from grader.course.courses import Course, Problem
 from grader.grading import free_memory, local_student
@@ -170,9 +170,7 @@ def name_of(fault: BaseException) -> str:
 def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, Mistake]:
     """For each failed test, find the known mistake that explains it, or the two that do.
 
-    Args:
-        course: The course whose known mistakes are tried.
-        cases: Every run of the problem's tests, including those that passed.
+    The cases are all runs of the problem's tests, including those that passed.
     """
     cases = sorted(cases, key=lambda case: case.seconds)
     failed = [case for case in cases if case.failure is not None]
@@ -438,7 +436,7 @@ def _undisturbed() -> Iterator[None]:
             stack.enter_context(restored())
             stack.enter_context(keeping_generators())
             stack.enter_context(silenced())
-            os.chdir(stack.enter_context(temporary_folders.TemporaryFolder()))
+            os.chdir(stack.enter_context(tempfile.TemporaryDirectory(prefix="grader-")))
             try:
                 yield
             finally:

@@ -40,12 +40,6 @@ def run_tests(
     not pass could give others now, and the kernel counts much that no process can set back. The
     counts of the old box end with it; those of the machine do not (SECURITY.md lists them).
 
-    Args:
-        job: What is graded.
-        outcomes: Where to record how a test ended.
-        checked: What is known about the submission before its tests run.
-        health: The state of the GPU.
-
     Raises:
         GraderFault: pytest stopped before all tests were done.
     """
@@ -80,11 +74,7 @@ def run_tests(
 class Plugin:
     """The hooks through which pytest reports on the tests and requests their fixtures.
 
-    Args:
-        job, outcomes, checked, health: As for `run_tests`.
-        budgets: The time of the submission.
-        to_run: The number of tests that will run.
-        done: The number of tests that have run before.
+    `to_run` tests will run; `done` tests have run before.
     """
 
     def __init__(
@@ -99,7 +89,7 @@ class Plugin:
         done: int = 0,
     ) -> None:
         self._job, self._outcomes, self._health = job, outcomes, health
-        self._students = Students(job, checked, budgets)
+        self._students = Students(job, budgets)
         self._stubs, self._settings = checked.stubs, checked.settings
         self._may_share = False  # whether the next test may use the process of this one
         self._alone: set[str] = set()  # the problems whose tests no longer share a process
@@ -251,8 +241,7 @@ class Plugin:
         following = None if nextitem is None else self._outcomes.problem_of(nextitem)
         is_alone = _wants_its_own_process(item) or problem.id in self._alone
         shares = self._job.shares_processes and not is_alone
-        goes_on = following is not None and self._students.go_on_with(following)
-        if not (shares and self._may_share and goes_on):
+        if not (shares and self._may_share and following is problem):
             self._students.end()
         self._student = None
         if following is not problem:

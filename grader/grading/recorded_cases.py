@@ -2,10 +2,8 @@
 
 import inspect
 import sys
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -15,6 +13,7 @@ from grader.course.courses import Course, Problem
 from grader.grading.hidden_outcomes import TestFunction
 from grader.grading.mistake_matching import Case, explained
 from grader.grading.sandboxed_student import RemoteStudent, SandboxedStudent
+from grader.grading.verdict import origin
 from grader.results.result_records import Outcome
 from grader.solutions.known_mistakes import Mistake
 from kit.safe_text import one_line
@@ -38,11 +37,8 @@ def _names(item: pytest.Function) -> tuple[str, ...]:
 def repetition(item: pytest.Function, rng: Any) -> Callable[[RemoteStudent], None] | None:
     """A function that runs a test again with another student and the same inputs.
 
-    None if a fixture failed, so that the test has no arguments.
-
-    Args:
-        item: The test.
-        rng: A copy of the test's generator before the test ran; None without a generator.
+    None if a fixture failed, so that the test has no arguments. `rng` is a copy of the test's
+    generator before the test ran; None without a generator.
     """
     arguments = arguments_of(item)
     if len(arguments) < len(_names(item)):
@@ -76,13 +72,7 @@ class Cases:
     ) -> None:
         """Keep one run, unless it was on a CUDA device, which this process must not touch.
 
-        Args:
-            item: The test.
-            function: What is known about the test so far.
-            student: The student that the test called.
-            rng: A copy of the test's generator before the test ran; None without a generator.
-            outcome: How the test ended.
-            error: The exception that it raised.
+        For `rng`, see `repetition`.
         """
         repeat = repetition(item, rng)
         if function.device == "cuda" or repeat is None:
@@ -122,11 +112,9 @@ class Cases:
 
 def _report(problem: Problem, error: Exception) -> None:
     """Say on stderr that an explanation broke; a closed stderr must not cost the grade either."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
     with suppress(OSError):
         print(
             f"grader: a fault of the grader: {problem.id} was not compared with its known mistakes:"
-            f" {one_line(f'{type(error).__name__}: {error}', 300)} "
-            f"({Path(place.filename).name}:{place.lineno}); the points are right",
+            f" {one_line(origin(error), 300)}; the points are right",
             file=sys.stderr,
         )

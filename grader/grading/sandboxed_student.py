@@ -6,9 +6,6 @@ own, and only the repetition counts. So a test that passes does not need a proce
 what one test leaves behind cannot make the next test fail. If a repetition passes, `pytest_plugin`
 runs all tests of the problem that have not failed again, each in a process of its own: otherwise,
 code that can tell a used process from a new one could try two answers. A time-out is no answer.
-
-The next problem's tests go on in the same process if they test the same module under the same
-rules. Another module may not: its tests would also meet what the import of this one has changed.
 """
 
 import hashlib
@@ -20,7 +17,6 @@ import msgspec
 from grader.course.courses import SPARE_SHARE, Course, Limits, Problem
 from grader.grading.grading_job import Answers, Calls, Job
 from grader.grading.mistake_matching import Call, name_of
-from grader.grading.static_checks import Checked
 from grader.sandbox.reply_checks import Probe
 from grader.sandbox.time_budgets import Budget, Patience, Spare
 from kit.student import call
@@ -70,16 +66,11 @@ class Budgets:
 
 
 class RemoteStudent:
-    """A student whose calls run in a session. Each call is recorded with its outcome.
-
-    Args:
-        session: The connection to the student's code.
-        seed: The seed that the student's global generators are set to before each call.
-    """
+    """A student whose calls run in a session. Each call is recorded with its outcome."""
 
     def __init__(self, session: Answers, seed: int = 0) -> None:
         self._session = session
-        self.seed = seed
+        self.seed = seed  # of the student's global generators, before each call
         # The function that the test last called by name, which a message starts with.
         self.asked_for = ""
         self.calls: list[Call] = []  # the calls so far
@@ -156,15 +147,10 @@ class Students:
 
     Each student gets the limits and the remaining time of its problem, and a seed. Tests share a
     process; see above.
-
-    Args:
-        job: What is graded.
-        checked: What is known about the submission before its tests run.
-        budgets: The time of the submission, which all its students share.
     """
 
-    def __init__(self, job: Job, checked: Checked, budgets: Budgets) -> None:
-        self._job, self._checked, self._budgets = job, checked, budgets
+    def __init__(self, job: Job, budgets: Budgets) -> None:
+        self._job, self._budgets = job, budgets
         self._session: Calls | None = None  # of the test that is running
         self._problem: Problem | None = None  # the problem of that test
 
@@ -172,24 +158,21 @@ class Students:
         """A student for one test; a process starts at its first call if none is left to share."""
         seeded = f"{self._job.seed}:{name}:student".encode()
         seed = int.from_bytes(hashlib.sha256(seeded).digest()[:7], "big")
-        if not self.go_on_with(problem):
+        if problem is not self._problem:
             self.end()
-        if self._session is None:
-            self._session = self._open(problem, self._budgets.of(problem))
-        elif problem is not self._problem:
-            self._session.begin_problem(self._budgets.of(problem))
         self._problem = problem
+        if self._session is None:
+            self._session = self._job.open_session(
+                self._job.sandbox,
+                self._job.sources,
+                self._limits(problem),
+                forbidden=problem.forbidden,
+                by_hand=problem.by_hand,
+                budget=self._budgets.of(problem),
+                patience=self._budgets.patience,
+            )
         self._session.begin_test(seed)
         return SandboxedStudent(self._session, seed)
-
-    def go_on_with(self, problem: Problem) -> bool:
-        """Whether tests of this problem may use the process of the last test."""
-        last = self._problem
-        return last is problem or (last is not None and self._rules(problem) == self._rules(last))
-
-    def _rules(self, problem: Problem) -> tuple[object, ...]:
-        limits = self._job.course.limits_of(problem)
-        return problem.module, problem.forbidden, problem.by_hand, limits
 
     def end(self) -> None:
         """End the process, so that the next test begins in another one."""
@@ -205,16 +188,4 @@ class Students:
             usual,
             wall_seconds=usual.wall_seconds + starting,
             cpu_seconds=usual.cpu_seconds + starting,
-        )
-
-    def _open(self, problem: Problem, budget: Budget | None) -> Calls:
-        job = self._job
-        return job.open_session(
-            job.sandbox,
-            job.sources,
-            self._limits(problem),
-            forbidden=problem.forbidden,
-            by_hand=problem.by_hand,
-            budget=budget,
-            patience=self._budgets.patience,
         )

@@ -4,7 +4,7 @@ A module is parsed in the sandbox, in a process that executes none of it, becaus
 be made to crash.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +18,7 @@ from kit import handing_in
 from kit.safe_text import one_line
 
 ModuleReport = StudentFault | dict[str, Any]  # what a parser reports about a module
+SETS = "{}:{} calls {} when it is imported, which changes all code that runs later"
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,8 @@ def check_without_running(job: Job, session: Calls) -> Checked:
     """Read the modules of a submission.
 
     All modules are read in one process. If that process dies while it parses them, each module is
-    parsed in a process of its own, which alone can show that the module is to blame.
-
-    Args:
-        job: What is graded.
-        session: A session with the job's sources; it is closed afterwards.
+    parsed in a process of its own, which alone can show that the module is to blame. The session,
+    which has the job's sources, is closed afterwards.
     """
     problems = job.here
     missing = [p for p in problems if p.path not in job.sources]
@@ -62,7 +60,14 @@ def check_without_running(job: Job, session: Calls) -> Checked:
         reports = {path: _read_alone(job, path, each) for path, each in rules.items()}
     for path, found in reports.items():
         settled |= _unfit(path, found, owners[path])
-    return Checked(settled, frozenset(_stubs(reports)), _settings(reports))
+    read = {path: found for path, found in reports.items() if isinstance(found, dict)}
+    stubs = (f"{path}:{line}" for path, found in read.items() for line in found["stubs"])
+    settings = {
+        path: SETS.format(path, *found["settings"][0])
+        for path, found in read.items()
+        if found["settings"]
+    }
+    return Checked(settled, frozenset(stubs), settings)
 
 
 def _missing(path: str, ignored: Sequence[Ignored]) -> str:
@@ -77,22 +82,6 @@ def _read_alone(job: Job, path: str, rules: list[dict[str, Any]]) -> ModuleRepor
             return found
         except StudentFault as e:
             return e
-
-
-def _stubs(reports: dict[str, ModuleReport]) -> Iterator[str]:
-    for path, found in reports.items():
-        if not isinstance(found, StudentFault):
-            yield from (f"{path}:{line}" for line in found["stubs"])
-
-
-def _settings(reports: dict[str, ModuleReport]) -> dict[str, str]:
-    return {
-        path: "{}:{} calls {} when it is imported, which changes all code that runs later".format(
-            path, *found["settings"][0]
-        )
-        for path, found in reports.items()
-        if not isinstance(found, StudentFault) and found["settings"]
-    }
 
 
 def _unfit(path: str, found: ModuleReport, owners: list[Problem]) -> dict[str, Outcome]:

@@ -37,7 +37,6 @@ def verdict_on(
         asked: The function that the test last called by its name, or "".
         packages: The packages that a submission may import.
     """
-
     if error is None:
         return Outcome(status=Status.PASSED)
     if isinstance(error, expect.Mismatch):

@@ -1,27 +1,27 @@
-"""Grade the submission in a container, and write the platform's result whatever happens.
+"""Grade the submission in Gradescope's container, and write a result whatever happens.
 
 A subprocess, `grader grade`, does the grading. So this process can still write a result if the
-kernel kills the subprocess, or if the platform is about to stop the container. If the grader fails,
-the result has no points: the platform then shows that the run failed, and does not record a 0.
+kernel kills the subprocess, or if Gradescope is about to stop the container. If the grader fails,
+the result has no points: Gradescope then shows that the run failed, and does not record a 0.
 """
 
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.base import files, output_paths, removable, temporary_folders
+from grader.base import files, output_paths
 from grader.base.errors import GraderFault, SubmissionRefused, UsageError
 from grader.base.output_paths import Named, Writes
 from grader.course import courses
 from grader.course.courses import GRADER_BYTES, Course
 from grader.course.late_policy import Policy
 from grader.platforms import gradescope_metadata
-from grader.platforms.removable import Platform
 from grader.report import gradescope_report, json_report
 from grader.report.report_contents import Reported
 from grader.submission.reader import SubmissionReader
@@ -30,6 +30,7 @@ OURS = (
     "The grader failed, so there are no points yet. The fault is ours, and nobody loses a point: "
     "hand in again, or tell the course's staff."
 )
+HOME = Path("/autograder")
 # Seconds of the container's time that no test may use: to start on a slow processor, to judge the
 # last answers, and to write the result.
 START_SECONDS = 20.0
@@ -87,20 +88,16 @@ def _folders(groups: Path, own: Path) -> list[Path]:
     return sorted(found)
 
 
-def run(home: Path | None, course: Course, rules: Policy, platform: Platform) -> None:
-    """Grade the submission in `home`, by default the platform's usual place, and write its result.
+def run(home: Path, course: Course, rules: Policy) -> None:
+    """Grade `submission` in the folder `home`, and write its results/results.json.
 
     Raises:
         UsageError: The result would overwrite an input, or has no folder.
         MachineFault: The result cannot be written.
     """
     began = time.monotonic()
-    home = home or platform.home
-    target = home / platform.result
-    read = [
-        Named("the input", home / name)
-        for name in (platform.submission, "submission_metadata.json")
-    ]
+    target = home / "results" / "results.json"
+    read = [Named("the input", home / name) for name in ("submission", "submission_metadata.json")]
     result = Named("the result", target)
     own = [*courses.own_files(course.root), courses.PACKAGE]
     output_paths.check([(result, Writes())], read, own)
@@ -108,29 +105,21 @@ def run(home: Path | None, course: Course, rules: Policy, platform: Platform) ->
     print(f"grader: this container has {container}", file=sys.stderr)
     try:
         with SubmissionReader() as reader:
-            reader.read(home / platform.submission, course.accepted)
-        content = _graded(home, course, rules, platform, container, began)
+            reader.read(home / "submission", course.accepted)
+        content = _graded(home, course, rules, container, began)
     except SubmissionRefused as e:
-        problems = [problem.id for problem in course.problems if problem.device == "cpu"]
-        content = platform.nothing_earned(f"This submission cannot be graded: {e}.", problems)
+        content = gradescope_report.nothing_earned(f"This submission cannot be graded: {e}.")
     except GraderFault as e:
-        content = platform.without_points(f"{OURS}\n\n{e}")
+        content = gradescope_report.without_points(f"{OURS}\n\n{e}")
     files.write(target, content.encode())
 
 
-def _graded(
-    home: Path,
-    course: Course,
-    rules: Policy,
-    platform: Platform,
-    container: Container,
-    began: float,
-) -> str:
+def _graded(home: Path, course: Course, rules: Policy, container: Container, began: float) -> str:
     seconds = 60 * rules.gradescope_minutes
-    with temporary_folders.TemporaryFolder() as folder:
+    with tempfile.TemporaryDirectory(prefix="grader-") as folder:
         report = Path(folder, "result.json")
         command = [
-            *(sys.executable, "-m", "grader", "grade", str(home / platform.submission)),
+            *(sys.executable, "-m", "grader", "grade", str(home / "submission")),
             *("--course", str(course.root), "--json", str(report)),
             *_limits(course, container, seconds),
         ]
@@ -138,11 +127,12 @@ def _graded(
         try:
             result = json_report.parse(files.read(report, most=2**30).decode())
         except (UsageError, ValueError):
-            return platform.without_points(f"{OURS}\n\n{_why(ended, container, rules, platform)}")
+            why = _why(ended, container, rules)
+            return gradescope_report.without_points(f"{OURS}\n\n{why}")
     metadata = gradescope_metadata.read(home / "submission_metadata.json")
     score = None if result.has_grader_error else result.score
     late = gradescope_metadata.lateness(metadata, rules, score)
-    return platform.render(Reported(result, late, shows=rules.gradescope, attempt=metadata.attempt))
+    return gradescope_report.render(Reported(result, late, shows=rules.gradescope))
 
 
 def _limits(course: Course, container: Container, seconds: float) -> list[str]:
@@ -164,8 +154,8 @@ def _limits(course: Course, container: Container, seconds: float) -> list[str]:
 
 def _ends(command: list[str], deadline: float) -> int | None:
     """Run a command; return its exit code, or None if it was killed at the deadline."""
-    # In a platform's image, the grader may not be installed. It is then the current folder, from
-    # which the process would import nothing.
+    # In the container, the grader is not installed. It is the current folder, from which the
+    # process would import nothing.
     environment = {**os.environ, "PYTHONPATH": str(courses.PACKAGE.parent)}
     process = subprocess.Popen(command, process_group=0, env=environment)
     try:
@@ -179,26 +169,12 @@ def _ends(command: list[str], deadline: float) -> int | None:
         return None
 
 
-def _why(ended: int | None, container: Container, rules: Policy, platform: Platform) -> str:
+def _why(ended: int | None, container: Container, rules: Policy) -> str:
     if ended is None:
         return (
-            f"It did not finish within {platform.name}'s {rules.gradescope_minutes:g} minutes, on "
+            f"It did not finish within Gradescope's {rules.gradescope_minutes:g} minutes, on "
             f"{container}."
         )
     if ended == -signal.SIGKILL:
         return f"It was killed, perhaps because its memory ran out; the container has {container}."
     return f"It exited with code {ended}; its output says why."
-
-
-PLATFORMS: dict[str, Platform] = {
-    "gradescope": Platform(
-        name="Gradescope",
-        home=Path("/autograder"),
-        submission="submission",
-        result="results/results.json",
-        render=gradescope_report.render,
-        without_points=gradescope_report.without_points,
-        nothing_earned=gradescope_report.nothing_earned,
-    ),
-    **removable.objects("grader.platforms.removable", "PLATFORM"),
-}

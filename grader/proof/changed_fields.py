@@ -9,17 +9,23 @@ has to fail.
 """
 
 import ast
+import contextlib
+import importlib
 import itertools
 import math
 import os
 import re
 import sys
+import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FunctionType, NoneType, UnionType
 from typing import Any
 
 from grader.course import courses
+from grader.course.courses import Course
+from grader.grading.grade import tests_of
 from grader.grading.grading_job import Opens
 from grader.grading.local_student import LocalBox, LocalSession, as_data
 from grader.proof.trial_kinds import Judged
@@ -214,24 +220,22 @@ def looked_at(judged: Judged, session: Opens) -> Judged:
     return replace(judged, is_never_sent=not session.tests, blind=blind)
 
 
-def of(tests: Path, hidden_test: Path) -> Iterator[tuple[str, Keys, tuple[Change, ...]]]:
+def of(course: Course, hidden_test: Path) -> Iterator[tuple[str, Keys, tuple[Change, ...]]]:
     """Yield each field that the probes of a hidden test report, with the changes to try.
 
     Each is the probe's name, the keys, and changes of which one has to fail a test. A function that
     the tests call themselves is not a probe there.
-
-    Args:
-        tests: The course's folder of tests.
-        hidden_test: The file of the hidden tests.
     """
     tree = courses.tree_of(hidden_test)
     yield from _of_kit(tree)
-    passed = set(_passed(tree))
-    modules = {module: _defined_in(tests / "probes" / f"{module}.py") for module, _ in passed}
-    for module, name in sorted(passed):
-        probe = modules[module].get(name)
-        if isinstance(probe, ast.FunctionDef) and probe.returns and not _is_none(probe.returns):
-            yield from ((name, *found) for found in _fields(probe.returns, modules[module]))
+    for module, name in sorted(set(_passed(tree))):
+        hints: dict[str, Any] = {}
+        # The reference fails, too, if the probes cannot be imported.
+        with tests_of(course), contextlib.suppress(Exception):
+            probe = getattr(importlib.import_module(module), name)
+            hints = typing.get_type_hints(probe) if isinstance(probe, FunctionType) else {}
+        for keys, changes in _fields(hints.get("return", NoneType)):
+            yield name, keys, changes
 
 
 def _passed(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -247,9 +251,9 @@ def _passed(tree: ast.Module) -> Iterator[tuple[str, str]]:
         if id(node) in called:
             continue
         if isinstance(node, ast.Name) and node.id in imported:
-            yield "__init__", imported[node.id]
+            yield "tests.probes", imported[node.id]
         if isinstance(node, ast.Attribute) and (module := imported.get(ast.unparse(node.value))):
-            yield module, node.attr
+            yield f"tests.probes.{module}", node.attr
 
 
 def _of_kit(tree: ast.Module) -> Iterator[tuple[str, Keys, tuple[Change, ...]]]:
@@ -265,63 +269,22 @@ def _of_kit(tree: ast.Module) -> Iterator[tuple[str, Keys, tuple[Change, ...]]]:
         yield from ((name, LISTS_OF_KIT[name], (cut,)) for cut in CUTS)
 
 
-def _defined_in(module: Path) -> dict[str, ast.stmt]:
-    """The functions and classes of a module of probes, and those that it imports from another."""
-    found: dict[str, ast.stmt] = {}
-    for node in courses.tree_of(module).body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests.probes."):
-            theirs = _defined_in(module.with_name(f"{str(node.module).split('.')[-1]}.py"))
-            found |= {
-                alias.name: theirs[alias.name] for alias in node.names if alias.name in theirs
-            }
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found[node.name] = node
-    return found
-
-
-def _fields(
-    annotation: ast.expr, defined: dict[str, ast.stmt]
-) -> Iterator[tuple[Keys, tuple[Change, ...]]]:
+def _fields(kind: Any) -> Iterator[tuple[Keys, tuple[Change, ...]]]:
     """Yield the fields of a type: those of its TypedDicts, the parts of its tuples, its lists."""
-    if isinstance(annotation, ast.BinOp):  # A | B
-        for side in (annotation.left, annotation.right):
-            yield from () if _is_none(side) else _fields(side, defined)
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, UnionType):
+        for side in parts:
+            yield from _fields(side)
         return
-    of_name = defined.get(annotation.id) if isinstance(annotation, ast.Name) else None
-    if isinstance(of_name, ast.ClassDef):
-        for base in of_name.bases:
-            yield from _fields(base, defined) if ast.unparse(base) in defined else ()
-        inside = _parts_of_class(of_name)
-    else:
-        inside = _parts_of_generic(annotation)
-    if inside and inside[0][0] == EVERY:
+    inside: dict[str, Any] = {}
+    if typing.is_typeddict(kind):
+        inside = typing.get_type_hints(kind)
+    elif origin is tuple:
+        inside = {str(place): part for place, part in enumerate(parts)}
+    elif origin in (list, dict):
+        inside = {EVERY: parts[-1]}
         yield from (((), (cut,)) for cut in CUTS)
-    if not inside:
+    elif kind is not NoneType:
         yield (), CHANGES
-    for key, part in inside:
-        yield from (((key, *keys), changes) for keys, changes in _fields(part, defined))
-
-
-def _parts_of_class(node: ast.ClassDef) -> list[tuple[str, ast.expr]]:
-    """The keys of a TypedDict, without those of its bases, and their types."""
-    return [
-        (line.target.id, line.annotation)
-        for line in node.body
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
-    ]
-
-
-def _parts_of_generic(annotation: ast.expr) -> list[tuple[str, ast.expr]]:
-    """The places of a tuple, or every place of a list or dict, and their types."""
-    if not isinstance(annotation, ast.Subscript):
-        return []
-    inner = annotation.slice
-    parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-    name = ast.unparse(annotation.value)
-    if name == "tuple":
-        return [(str(place), part) for place, part in enumerate(parts)]
-    return [(EVERY, parts[-1])] if name in ("list", "dict") else []
-
-
-def _is_none(annotation: ast.expr) -> bool:
-    return isinstance(annotation, ast.Constant) and annotation.value is None
+    for key, part in inside.items():
+        yield from (((key, *keys), changes) for keys, changes in _fields(part))

@@ -8,26 +8,27 @@ import ast
 import builtins
 import contextlib
 import difflib
-import importlib
 import importlib.util
 import json
 import os
+import pkgutil
 import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import kit
-from grader.base import temporary_folders
-from grader.base.errors import CourseFault, GraderFault, ReleaseRefused
+from grader.base.errors import CourseFault, GraderFault, ReleaseRefused, did_you_mean
 from grader.course import courses, problems_toml
 from grader.course.courses import Course, Problem, sources_in
 from grader.proof.result_matrix import OF_GRADESCOPE, SERIOUS, tests_in
 from grader.proof.trial_kinds import DECLINABLE
 from grader.publish import gradescope_bundle, stub_files, student_bundle
 from grader.results.points import HARM, weights_by_harm
+from grader.solutions.fragments import bound
 
 NOT_ATTEMPTED = "not attempted yet"
 LEAST_HARM = 0.6  # the share of a problem's points that serious tests must carry
@@ -86,7 +87,7 @@ def public_tests(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
     except ReleaseRefused as e:
         yield f"the public tests did not run, because of `grader release student`: {e}"
         return
-    with temporary_folders.TemporaryFolder() as made:
+    with tempfile.TemporaryDirectory(prefix="grader-") as made:
         folder = Path(made)
         _write(folder, files)
         tests = [f"tests/public/{name}" for name in names if f"tests/public/{name}" in files]
@@ -105,7 +106,7 @@ def public_tests(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
 
 def gradescope(course: Course) -> Iterator[str]:
     """What is wrong with the grade of the reference by the zip for Gradescope."""
-    with temporary_folders.TemporaryFolder() as made:
+    with tempfile.TemporaryDirectory(prefix="grader-") as made:
         home, source = Path(made), Path(made) / "source"
         try:
             _write(source, gradescope_bundle.bundle(course))
@@ -126,7 +127,8 @@ def gradescope(course: Course) -> Iterator[str]:
 
 
 def _at(course: Course, problem: Problem) -> str:
-    line = problems_toml.line_of_problem(courses.text_of(course.list_of_problems), problem.id)
+    number = course.problems.index(problem)
+    line = problems_toml.line_of(courses.text_of(course.list_of_problems), number, "id")
     return f"{course.list_of_problems}:{line}: problem {problem.id}"
 
 
@@ -138,23 +140,14 @@ def _wrong_functions(course: Course, problem: Problem) -> Iterator[str]:
     except CourseFault as e:
         yield f"{_at(course, problem)}: expected its reference solution: {e}"
         return
-    defined = [name for node in tree.body for name in _defined(node)]
+    own = [node for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom))]
+    defined = [name for node in own for name in bound(node)]
     for name in problem.functions:
         if name not in defined:
-            close = difflib.get_close_matches(name, defined, 1)
-            meant = f"; did you mean {close[0]}?" if close else ""
             yield (
                 f"{_at(course, problem)}: functions: expected names that {path} defines "
-                f"({', '.join(defined) or 'none'}); got {name!r}{meant}"
+                f"({', '.join(defined) or 'none'}); got {name!r}{did_you_mean(name, defined)}"
             )
-
-
-def _defined(node: ast.stmt) -> list[str]:
-    """The names that a statement of a module binds, except those that it imports."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _not_python(course: Course) -> Iterator[str]:
@@ -213,26 +206,16 @@ def _is_found(module: str) -> bool:
 
 def _exists(name: str) -> bool:
     """Whether a dotted name can be found, or belongs to a package that is not installed."""
-    first, *rest = name.split(".")
+    first, _, rest = name.partition(".")
     if not _is_found(first):
         return True  # a submission cannot import it either
-    found: object = None
-    for number in range(len(rest) + 1):
-        part = ".".join([first, *rest[:number]])
-        inner = getattr(found, rest[number - 1], None) if number else None
-        if inner is None:
-            try:
-                inner = importlib.import_module(part)
-            except Exception:  # a library may raise anything
-                return _is_operator(first, rest)
-        found = inner
+    try:
+        pkgutil.resolve_name(name)
+    except Exception:  # a library may raise anything
+        # Only some versions of torch have a function for an operator.
+        torch: Any = sys.modules.get("torch")
+        return first == "torch" and "." not in rest and hasattr(torch.ops.aten, rest)
     return True
-
-
-def _is_operator(first: str, rest: list[str]) -> bool:
-    """Whether torch has an operator of this name, for which only some versions have a function."""
-    torch: Any = sys.modules.get("torch")
-    return first == "torch" and len(rest) == 1 and hasattr(torch.ops.aten, rest[0])
 
 
 def _of_no_problem(course: Course) -> Iterator[str]:
@@ -250,8 +233,7 @@ def _of_no_problem(course: Course) -> Iterator[str]:
     found += [(path, path.name) for path in sorted(of_problems)]
     for path, problem in found:
         if problem not in ids:
-            close = difflib.get_close_matches(problem, ids, 1)
-            meant = f"; did you mean {close[0]}?" if close else ""
+            meant = did_you_mean(problem, ids)
             yield f"{path}: problems.toml lists no problem {problem!r}{meant}"
 
 

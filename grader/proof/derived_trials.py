@@ -80,19 +80,18 @@ def derived(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[s
     classes = {
         node.name for node in ast.parse(reference).body if isinstance(node, ast.ClassDef)
     } & set(names)
-    junk = [(which, "rewrites.junk(") for which in rewrites.names_of_junk()]
-    junk += [(which, "rewrites_tensors.junk(rewrites, ") for which in _names_of_tensors()]
-    for which, call in junk:
-        how = f"{call}globals(), {names}, {which!r})"
-        yield "junk", which, _with_rewrites(problem, reference, how)
+    for table, which in _names_of_junk():
+        how = f"rewrites.junk(globals(), {names}, {table}[{which!r}]"
+        yield "junk", which, _with_rewrites(problem, reference, f"{how})")
         if classes:
-            how = f"{how[:-1]}, hollow=False)"
+            how = f"{how}, hollow=False)"
             yield "junk", f"{which} for an instance", _with_rewrites(problem, reference, how)
     yield "words", "other words", {problem.path: _rewritten(reference, _OtherWords())}
     yield "unchecked", "no checks", {problem.path: _rewritten(reference, _NoChecks())}
-    for which in rewrites.names_of_types():
-        how = f"rewrites.answers_of_type(globals(), {names}, {which!r})"
-        yield "types", which, _with_rewrites(problem, reference, how)
+    for which in rewrites.TYPES:
+        if "numpy" in sys.modules or not which.startswith("numpy"):
+            how = f"rewrites.map_answers(globals(), {names}, rewrites.TYPES[{which!r}])"
+            yield "types", which, _with_rewrites(problem, reference, how)
     if any(name.startswith("torch.") for name in problem.forbidden):
         yield "import", "calls of torch", {problem.path: (reference + CALLS_OF_TORCH).encode()}
     if "\nimport torch\n" in reference:
@@ -111,13 +110,15 @@ def _with_rewrites(problem: Problem, module: str, call: str) -> dict[str, bytes]
     return {problem.path: source.encode(), **files}
 
 
-def _names_of_tensors() -> list[str]:
-    """The names of junk of torch's types, if this process has imported torch."""
-    if "torch" not in sys.modules:
-        return []
-    from grader.proof import rewrites_tensors
+def _names_of_junk() -> Iterator[tuple[str, str]]:
+    """The table and the name of all junk, for the libraries that this process has imported."""
+    yield from (("rewrites.JUNK", which) for which in rewrites.JUNK)
+    if "numpy" in sys.modules:
+        yield from (("rewrites.OF_NUMPY", which) for which in rewrites.OF_NUMPY)
+    if "torch" in sys.modules:
+        from grader.proof import rewrites_tensors
 
-    return [*rewrites_tensors.CONSTANTS, *rewrites_tensors.ECHOES]
+        yield from (("rewrites_tensors.JUNK", which) for which in rewrites_tensors.JUNK)
 
 
 def _other_arithmetic(
@@ -127,7 +128,7 @@ def _other_arithmetic(
     if formulas := _formulas(reference, problem.functions):
         for how in ("logarithms", "fractions"):
             module = _rewritten(reference, _Arithmetic(formulas, how)).decode()
-            call = f"rewrites.as_floats(globals(), {sorted(formulas)})"
+            call = f"rewrites.map_answers(globals(), {sorted(formulas)}, rewrites.as_float)"
             yield "arithmetic", how, _with_rewrites(problem, module, call)
     if _returns_tensors(reference, problem.functions) and "FlopCounter" not in problem.functions:
         call = f"rewrites_tensors.sums_backwards(globals(), {problem.functions})"
@@ -195,24 +196,17 @@ class _Products(ast.NodeTransformer):
         self.generic_visit(node)
         if not isinstance(node.op, (ast.Mult, ast.Div)):
             return node
-        word = "times" if isinstance(node.op, ast.Mult) else "over"
-        module = ast.Name("rewrites", ast.Load())
-        function = ast.Attribute(module, f"{word}_by_{self._how}", ast.Load())
-        return ast.Call(function, [node.left, node.right], [])
-
-
-def _functions_in(reference: str, names: list[str]) -> list[ast.FunctionDef]:
-    return [
-        node
-        for node in ast.parse(reference).body
-        if isinstance(node, ast.FunctionDef) and node.name in names
-    ]
+        sign = ast.Constant(1 if isinstance(node.op, ast.Mult) else -1)
+        function = ast.parse(f"rewrites.by_{self._how}", mode="eval").body
+        return ast.Call(function, [node.left, node.right, sign], [])
 
 
 def _formulas(reference: str, names: list[str]) -> set[str]:
     """The functions that compute floats from numbers."""
     found = set()
-    for node in _functions_in(reference, names):
+    for node in ast.parse(reference).body:
+        if not isinstance(node, ast.FunctionDef) or node.name not in names:
+            continue
         arguments = [*node.args.args, *node.args.kwonlyargs]
         given = [ast.unparse(a.annotation) for a in arguments if a.annotation]
         returns = ast.unparse(node.returns) if node.returns else ""
@@ -225,9 +219,7 @@ def _formulas(reference: str, names: list[str]) -> set[str]:
 
 def _returns_tensors(reference: str, names: list[str]) -> bool:
     """Whether a function returns a tensor, or a class is a layer."""
-    functions = _functions_in(reference, names)
-    body = ast.parse(reference).body
-    classes = [node for node in body if isinstance(node, ast.ClassDef) and node.name in names]
-    bases = [ast.unparse(base) for node in classes for base in node.bases]
-    returned = [ast.unparse(node.returns) for node in functions if node.returns]
+    nodes = [node for node in ast.parse(reference).body if getattr(node, "name", "") in names]
+    bases = [ast.unparse(b) for node in nodes if isinstance(node, ast.ClassDef) for b in node.bases]
+    returned = [ast.unparse(r) for node in nodes if (r := getattr(node, "returns", None))]
     return any("Tensor" in text for text in returned) or any(b.endswith("Module") for b in bases)

@@ -10,16 +10,13 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grader.grading.local_student import LocalBox, LocalSession, as_data
 from grader.proof.changed_fields import with_another
 from grader.sandbox.reply_checks import Probe, promised_by
 from grader.wire.protocol import MAX_INT_BITS
 from kit.loaded_libraries import is_tensor
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Place = tuple[Any, ...]  # the keys that lead to a value inside an answer, as `changed_fields.Keys`
 TRIES = (
@@ -65,7 +62,7 @@ VALUES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _tensor(change: Callable[["Tensor"], "Tensor"]) -> Callable[[Any], Any]:
+def _tensor(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A change of a tensor; a number gives a tensor too, as a student may return one."""
 
     def changed(old: Any) -> Any:

@@ -1,9 +1,8 @@
-"""The matrix of `grader validate`, for readers and for programs."""
+"""The matrix of `grader validate`, for readers."""
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from grader.proof.result_matrix import Matrix
@@ -20,11 +19,7 @@ def table(matrix: Matrix) -> Table:
     A solution whose outcome depends on the seed has several rows. Trials made by a rule appear only
     if they have a complaint.
     """
-    shown = Table(box=None, padding=(0, 2, 0, 0))
-    shown.add_column("problem", no_wrap=True)
-    shown.add_column("what", no_wrap=True, overflow="ellipsis", max_width=60)
-    shown.add_column("points", justify="right", no_wrap=True)
-    shown.add_column("fails")
+    shown = _table_of("what", "points", "fails")
     seeds: dict[tuple[object, ...], list[Row]] = {}
     surprising = set(map(id, matrix.surprising()))
     for row in matrix.rows:
@@ -43,14 +38,18 @@ def table(matrix: Matrix) -> Table:
 
 def surprises(matrix: Matrix) -> Table:
     """The known mistakes that pass all public tests, each with the points that it loses."""
-    shown = Table(box=None, padding=(0, 2, 0, 0))
-    shown.add_column("problem", no_wrap=True)
-    shown.add_column("passes all public tests", no_wrap=True, overflow="ellipsis", max_width=60)
-    shown.add_column("loses", justify="right", no_wrap=True)
-    shown.add_column("fails the hidden tests")
+    shown = _table_of("passes all public tests", "loses", "fails the hidden tests")
     for row in matrix.surprises():
         fails = Text(first(row.failed, 1))
         shown.add_row(row.problem, Text(row.name), f"{row.price:.2f}", fails)
+    return shown
+
+
+def _table_of(what: str, number: str, tests: str) -> Table:
+    shown = Table(Column("problem", no_wrap=True), box=None, padding=(0, 2, 0, 0))
+    shown.add_column(what, no_wrap=True, overflow="ellipsis", max_width=60)
+    shown.add_column(number, justify="right", no_wrap=True)
+    shown.add_column(tests)
     return shown
 
 
@@ -144,21 +143,6 @@ def _of_tests(matrix: Matrix) -> Iterator[str]:
             yield f"{counted(needless, *PROVE)} nothing that others do not"
 
 
-def as_json(matrix: Matrix) -> str:
-    """The whole matrix as JSON, for programs."""
-    tree = {
-        "schema": 3,
-        "rows": [row.__dict__ for row in matrix.rows],
-        "tests": {
-            p: {t: h.__dict__ for t, h in tests.items()} for p, tests in matrix.tests.items()
-        },
-        "needless": {problem: matrix.needless(problem) for problem in matrix.tests},
-        "owed": matrix.owed,
-        "complaints": matrix.complaints(),
-    }
-    return json.dumps(tree, indent=1) + "\n"
-
-
 def as_markdown(matrix: Matrix) -> str:
     """The whole matrix as Markdown, for readers.
 
@@ -185,6 +169,3 @@ def as_markdown(matrix: Matrix) -> str:
     if complaints := matrix.complaints():
         parts.append("## Complaints\n\n" + "\n".join(f"- {complaint}" for complaint in complaints))
     return "\n\n".join(parts) + "\n"
-
-
-FORMATS: dict[str, Callable[[Matrix], str]] = {".json": as_json, ".md": as_markdown}

@@ -18,7 +18,7 @@ import msgspec
 
 from grader.base.errors import CourseFault
 from grader.course import courses
-from grader.solutions.fragments import lines_of
+from grader.solutions.fragments import is_docstring, lines_of
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -96,7 +96,7 @@ def _changes(tree: ast.Module, statement: ast.stmt) -> Iterator[tuple[str, str, 
 
     Statements inside it are left alone.
     """
-    if _is_text(statement):
+    if is_docstring(statement):
         return
     if isinstance(
         statement, (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.Delete, ast.Raise)
@@ -162,29 +162,15 @@ def _changed(node: ast.expr) -> Iterator[ast.expr]:
                 yield ast.Call(new.func, new.args, keywords[:i] + keywords[i + 1 :])
 
 
-def _with(tree: ast.Module, old: ast.AST, new: ast.AST) -> str:
+def _with(tree: ast.Module, old: ast.stmt | ast.expr, new: ast.AST) -> str:
     """The source of the module with one node replaced by another."""
-
-    class Swap(ast.NodeTransformer):
-        def visit(self, node: ast.AST) -> ast.AST:
-            if node is old:
-                return new
-            return self.generic_visit(_shallow(node))
-
-    return ast.unparse(ast.fix_missing_locations(Swap().visit(tree))) + "\n"
-
-
-def _shallow(node: ast.AST) -> ast.AST:
-    """Copy a node and its lists, so that a transformer does not change the tree that it walks."""
-    new = copy.copy(node)
-    for field, value in ast.iter_fields(node):
-        if isinstance(value, list):
-            setattr(new, field, list(value))
-    return new
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    body = [
+        copy.deepcopy(node, {id(old): new})  # it takes the new one for the copy of the old one
+        if node.lineno <= old.lineno <= (node.end_lineno or 0)
+        else node
+        for node in tree.body
+    ]
+    return ast.unparse(ast.Module(body, [])) + "\n"
 
 
 def _head(statement: ast.stmt) -> str:

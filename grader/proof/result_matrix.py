@@ -23,12 +23,10 @@ SERIOUS = tuple(HARM)[:2]
 
 @dataclass(frozen=True)
 class HiddenTest:
-    """A hidden test, as its file describes it."""
+    """A hidden test, as its file describes it; empty for what it does not say."""
 
-    # Why the test stays although other tests catch everything it catches; empty if no reason is
-    # given.
-    stays: str = ""
-    harm: str = ""  # what a failure costs in practice, a key of `points.HARM`; empty if not said
+    stays: str = ""  # why it stays although other tests catch everything that it catches
+    harm: str = ""  # what a failure costs in practice, a key of `points.HARM`
     points: float = 0.0  # its points, if the tests of its problem say what a failure costs
 
 
@@ -37,23 +35,19 @@ class Matrix:
     """What the tests for one device prove."""
 
     rows: list[Row] = field(default_factory=list)  # every trial
-    # For each problem, its hidden tests as their file describes them; empty in a quick run.
+    # The hidden tests of each problem; empty in a quick run.
     tests: dict[str, dict[str, HiddenTest]] = field(default_factory=dict)
-    # The number of wrong solutions left out because only tests on a CUDA device can detect them.
-    owed: int = 0
-    unread: int = 0  # the number of wrong solutions that a student wrote and nobody has read
+    owed: int = 0  # how many wrong solutions only tests on a CUDA device can detect
+    unread: int = 0  # how many wrong solutions a student wrote and nobody has read
     # What of the course was tried besides its hidden tests, and whether all was right.
     checked: dict[str, bool] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)  # what is wrong there
-    # For each problem, the requirements that it declines, each with the reason.
+    # The requirements that each problem declines, with the reasons.
     declined: dict[str, dict[str, str]] = field(default_factory=dict)
-    # The most points that a known mistake may cost if it passes all public tests; None for no
-    # limit.
+    # The most points that a known mistake may cost if it passes all public tests.
     green_may_lose: float | None = None
     points: float = math.inf  # the points of the whole course
-    # Whether nothing is asked that costs the author work: no mistake for each test, no reason for a
-    # price or a mutant.
-    is_light: bool = False
+    is_light: bool = False  # whether nothing is asked that costs the author work
 
     def surprising(self) -> list[Row]:
         """The rows with a complaint, except those that follow from tests that fail the reference.

@@ -6,7 +6,7 @@ function replaces definitions in the module that calls it:
 
     from assignment import rewrites
 
-    rewrites.junk(globals(), ["split_heads"], "nan")
+    rewrites.junk(globals(), ["split_heads"], rewrites.JUNK["nan"])
 """
 
 import dataclasses
@@ -16,11 +16,12 @@ import math
 import sys
 import types
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
 Values = dict[str, Any]
+Junk = Callable[[tuple[Any, ...], Values], object]
 
 
 def _first(args: tuple[Any, ...], kwargs: Values) -> Any:
@@ -31,48 +32,43 @@ def _numbers(args: tuple[Any, ...], kwargs: Values) -> list[Any]:
     return [n for n in [*args, *kwargs.values()] if isinstance(n, (int, float))]
 
 
-def _number(args: tuple[Any, ...], kwargs: Values) -> Any:
-    return next(iter(_numbers(args, kwargs)), 0)
-
-
-CONSTANTS: dict[str, Callable[[], object]] = {
-    "None": lambda: None,
-    "0": lambda: 0,
-    "1": lambda: 1,
-    "7": lambda: 7,
-    "-1": lambda: -1,
-    "a huge int": lambda: 10**40,
-    "a huge negative int": lambda: -(10**40),
-    "0.0": lambda: 0.0,
-    "0.5": lambda: 0.5,
-    "nan": lambda: math.nan,
-    "inf": lambda: math.inf,
-    "-inf": lambda: -math.inf,
-    "a complex number": lambda: 1j,
-    "True": lambda: True,
-    "False": lambda: False,
-    "an empty text": lambda: "",
-    "a text": lambda: "text",
-    "bytes": lambda: b"bytes",
-    "an empty list": list,
-    "an empty tuple": tuple,
-    "an empty dict": dict,
-    "a list": lambda: [1, 2],
-    "a tuple of three": lambda: (1, "a", None),
-    "nested containers": lambda: {"a": [1, (2, {3: []})]},
-    "keys that do not sort": lambda: {1: 1, "a": 2, None: 3},
-    "a set": lambda: {1, "a"},
-    "a generator": lambda: (n for n in range(3)),
-    "a function": lambda: len,
-    "an object": object,
-    "a class": lambda: dict,
-    "a module": lambda: math,
-}
-ECHOES: dict[str, Callable[[tuple[Any, ...], Values], object]] = {
+# What every call answers, made of its arguments.
+JUNK: dict[str, Junk] = {
+    "None": lambda *_: None,
+    "0": lambda *_: 0,
+    "1": lambda *_: 1,
+    "7": lambda *_: 7,
+    "-1": lambda *_: -1,
+    "a huge int": lambda *_: 10**40,
+    "a huge negative int": lambda *_: -(10**40),
+    "0.0": lambda *_: 0.0,
+    "0.5": lambda *_: 0.5,
+    "nan": lambda *_: math.nan,
+    "inf": lambda *_: math.inf,
+    "-inf": lambda *_: -math.inf,
+    "a complex number": lambda *_: 1j,
+    "True": lambda *_: True,
+    "False": lambda *_: False,
+    "an empty text": lambda *_: "",
+    "a text": lambda *_: "text",
+    "bytes": lambda *_: b"bytes",
+    "an empty list": lambda *_: [],
+    "an empty tuple": lambda *_: (),
+    "an empty dict": lambda *_: {},
+    "a list": lambda *_: [1, 2],
+    "a tuple of three": lambda *_: (1, "a", None),
+    "nested containers": lambda *_: {"a": [1, (2, {3: []})]},
+    "keys that do not sort": lambda *_: {1: 1, "a": 2, None: 3},
+    "a set": lambda *_: {1, "a"},
+    "a generator": lambda *_: (n for n in range(3)),
+    "a function": lambda *_: len,
+    "an object": lambda *_: object(),
+    "a class": lambda *_: dict,
+    "a module": lambda *_: math,
     "the first argument": _first,
     "the last argument": lambda args, kwargs: next(iter([*kwargs.values(), *args][::-1]), None),
     "all arguments": lambda args, kwargs: (*args, *kwargs.values()),
-    "the first number doubled": lambda args, kwargs: 2 * _number(args, kwargs),
+    "the first number doubled": lambda args, kwargs: 2 * sum(_numbers(args, kwargs)[:1]),
     "numbers multiplied": lambda args, kwargs: math.prod(_numbers(args, kwargs)),
     "numbers added": lambda args, kwargs: sum(_numbers(args, kwargs)),
 }
@@ -82,48 +78,28 @@ def _numpy() -> Any:
     return sys.modules["numpy"]
 
 
-OF_NUMPY: dict[str, Callable[[], object]] = {
-    "an array": lambda: _numpy().zeros(3, dtype="float32"),
-    "an array of int64": lambda: _numpy().arange(6).reshape(2, 3),
-    "an array of objects": lambda: _numpy().array([None, 1], dtype=object),
+OF_NUMPY: dict[str, Junk] = {
+    "an array": lambda *_: _numpy().zeros(3, dtype="float32"),
+    "an array of int64": lambda *_: _numpy().arange(6).reshape(2, 3),
+    "an array of objects": lambda *_: _numpy().array([None, 1], dtype=object),
 }
 
 
-def names_of_junk() -> list[str]:
-    """The names of all junk, for the libraries that this process has imported."""
-    return [*CONSTANTS, *(OF_NUMPY if "numpy" in sys.modules else ()), *ECHOES]
-
-
-def names_of_types() -> list[str]:
-    """The names of all types, for the libraries that this process has imported."""
-    return [name for name in TYPES if "numpy" in sys.modules or not name.startswith("numpy")]
-
-
-def junk(module: Values, names: Iterable[str], which: str, *, hollow: bool = True) -> None:
-    """Make the named functions, and all methods of the named classes, return a constant.
+def junk(module: Values, names: Iterable[str], made: Junk, *, hollow: bool = True) -> None:
+    """Make the named functions, and all methods of the named classes, answer with junk.
 
     Args:
-        which: One of `names_of_junk`.
+        made: One of the values of `JUNK`, or of another such table.
         hollow: Whether a class keeps its name, its bases and an `__init__` with the original's
-            signature; otherwise calling the class returns the constant.
+            signature; otherwise calling the class returns the junk.
     """
 
     def answer(*args: Any, **kwargs: Any) -> object:
-        constant = CONSTANTS.get(which) or OF_NUMPY.get(which)
-        return constant() if constant else ECHOES[which](args, kwargs)
+        return made(args, kwargs)
 
-    replace(module, names, answer, hollow=hollow)
-
-
-def replace(
-    module: Values, names: Iterable[str], answer: Callable[..., object], *, hollow: bool
-) -> None:
-    """Replace functions, and the methods of classes, by this one; see `junk`."""
     for name in names:
-        original = module[name]
-        module[name] = (
-            _hollow(original, answer) if isinstance(original, type) and hollow else answer
-        )
+        is_hollow = hollow and isinstance(module[name], type)
+        module[name] = _hollow(module[name], answer) if is_hollow else answer
 
 
 def _hollow(original: type, answer: Callable[..., object]) -> type:
@@ -157,40 +133,19 @@ def _without_self(self: object, answer: Callable[..., object], *args: Any, **kwa
     return answer(*args, **kwargs)
 
 
-class PlainMapping(Mapping[Any, Any]):
-    """A mapping that is not a dict."""
-
-    def __init__(self, items: Mapping[Any, Any]) -> None:
-        self._items = dict(items)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._items[key]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-
 TYPES: dict[str, Callable[[Any], Any]] = {
     "numpy's floats": lambda x: _numpy().float64(x) if type(x) is float else x,
     "numpy's ints": lambda x: _numpy().int64(x) if type(x) is int and abs(x) < 2**63 else x,
     "ordered dicts": lambda x: OrderedDict(x) if type(x) is dict else x,
-    "mappings": lambda x: PlainMapping(x) if type(x) is dict else x,
+    "mappings": lambda x: types.MappingProxyType(x) if type(x) is dict else x,
 }
 
 
-def answers_of_type(module: Values, names: Iterable[str], which: str) -> None:
-    """Convert what the named functions return to one of `TYPES`.
-
-    Values inside containers and dataclasses are converted too.
-    """
-    map_answers(module, names, TYPES[which])
-
-
 def map_answers(module: Values, names: Iterable[str], change: Callable[[Any], Any]) -> None:
-    """Change what the named functions return to callers outside their module."""
+    """Change what the named functions return to callers outside their module.
+
+    Values inside containers and dataclasses are changed too.
+    """
     for name in names:
         if isinstance(module[name], types.FunctionType):
             module[name] = _changed(module[name], change, module)
@@ -220,34 +175,20 @@ def _deep(change: Callable[[Any], Any], value: Any) -> Any:
     return change(value)
 
 
-def times_by_logarithms(a: Any, b: Any) -> Any:
-    """a · b as exp(log a + log b), where both are positive numbers."""
+def by_logarithms(a: Any, b: Any, sign: int) -> Any:
+    """a · b, or a / b for the sign -1: as exp(log a ± log b), where both are positive numbers."""
     if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a > 0 and b > 0:
-        return math.exp(math.log(a) + math.log(b))
-    return a * b
+        return math.exp(math.log(a) + sign * math.log(b))
+    return a * b if sign > 0 else a / b
 
 
-def over_by_logarithms(a: Any, b: Any) -> Any:
-    """a / b as exp(log a - log b), where both are positive numbers."""
-    if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a > 0 and b > 0:
-        return math.exp(math.log(a) - math.log(b))
-    return a / b
+def by_fractions(a: Any, b: Any, sign: int) -> Any:
+    """a · b, or a / b for the sign -1: exactly, as a fraction."""
+    if all(isinstance(n, (int, float, Fraction)) and math.isfinite(n) for n in (a, b)):
+        a, b = Fraction(a), Fraction(b)
+    return a * b if sign > 0 else a / b
 
 
-def times_by_fractions(a: Any, b: Any) -> Any:
-    """a · b exactly, as a fraction."""
-    return Fraction(a) * Fraction(b) if _are_finite(a, b) else a * b
-
-
-def over_by_fractions(a: Any, b: Any) -> Any:
-    """a / b exactly, as a fraction."""
-    return Fraction(a) / Fraction(b) if _are_finite(a, b) else a / b
-
-
-def _are_finite(*numbers: Any) -> bool:
-    return all(isinstance(n, (int, float, Fraction)) and math.isfinite(n) for n in numbers)
-
-
-def as_floats(module: Values, names: Iterable[str]) -> None:
-    """Convert every fraction that the named functions return to a float."""
-    map_answers(module, names, lambda x: float(x) if isinstance(x, Fraction) else x)
+def as_float(x: Any) -> Any:
+    """A fraction as a float, and anything else as it is."""
+    return float(x) if isinstance(x, Fraction) else x

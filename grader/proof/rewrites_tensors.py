@@ -38,23 +38,22 @@ def _together(
     return functools.reduce(join, found) if found else None
 
 
-CONSTANTS: dict[str, Callable[[], object]] = {
-    "a dtype": lambda: torch.float32,
-    "a layer": lambda: nn.Flatten(),
-    "a tensor of one number": lambda: torch.tensor(1.0),
-    "a tensor of zeros": lambda: torch.zeros(2, 3),
-    "an empty tensor": lambda: torch.zeros(0),
-    "a tensor of NaN": lambda: torch.full((2, 3), math.nan),
-    "a tensor of int64": lambda: torch.arange(4),
-    "a tensor of bool": lambda: torch.tensor([True, False]),
-    "a tensor of float64": lambda: torch.ones(3, dtype=torch.float64),
-    "a tensor that needs a gradient": lambda: torch.ones(2, 3, requires_grad=True),
-    "a tensor on meta": lambda: torch.ones(2, 3, device="meta"),
-    "a sparse tensor": lambda: torch.eye(3).to_sparse(),
-    "two tensors": lambda: (torch.zeros(2), torch.ones(3)),
-    "memory that nobody wrote": lambda: torch.empty(2, 3),
-}
-ECHOES: dict[str, Callable[[tuple[Any, ...], Values], object]] = {
+# As `rewrites.JUNK`, of torch's types.
+JUNK: dict[str, Callable[[tuple[Any, ...], Values], object]] = {
+    "a dtype": lambda *_: torch.float32,
+    "a layer": lambda *_: nn.Flatten(),
+    "a tensor of one number": lambda *_: torch.tensor(1.0),
+    "a tensor of zeros": lambda *_: torch.zeros(2, 3),
+    "an empty tensor": lambda *_: torch.zeros(0),
+    "a tensor of NaN": lambda *_: torch.full((2, 3), math.nan),
+    "a tensor of int64": lambda *_: torch.arange(4),
+    "a tensor of bool": lambda *_: torch.tensor([True, False]),
+    "a tensor of float64": lambda *_: torch.ones(3, dtype=torch.float64),
+    "a tensor that needs a gradient": lambda *_: torch.ones(2, 3, requires_grad=True),
+    "a tensor on meta": lambda *_: torch.ones(2, 3, device="meta"),
+    "a sparse tensor": lambda *_: torch.eye(3).to_sparse(),
+    "two tensors": lambda *_: (torch.zeros(2), torch.ones(3)),
+    "memory that nobody wrote": lambda *_: torch.empty(2, 3),
     "the first tensor as zeros": _of_tensor(lambda x: x * 0),
     "the first tensor as ones": _of_tensor(lambda x: x * 0 + 1),
     "the first tensor negated": _of_tensor(lambda x: -x),
@@ -67,26 +66,14 @@ ECHOES: dict[str, Callable[[tuple[Any, ...], Values], object]] = {
 }
 
 
-def junk(
-    rewrites: Any, module: Values, names: Iterable[str], which: str, *, hollow: bool = True
-) -> None:
-    """Do the same as `rewrites.junk`, for junk of torch's types.
-
-    Args:
-        rewrites: The module rewrites.
-    """
-
-    def answer(*args: Any, **kwargs: Any) -> object:
-        return CONSTANTS[which]() if which in CONSTANTS else ECHOES[which](args, kwargs)
-
-    rewrites.replace(module, names, answer, hollow=hollow)
-
-
 def unwritten(rewrites: Any, module: Values, names: Iterable[str]) -> None:
     """Replace the results of the named functions with uninitialized memory.
 
     Every tensor in a result is replaced. If a named class is a layer, its parameters are replaced
     too.
+
+    Args:
+        rewrites: The module rewrites.
     """
 
     def empty(x: Any) -> Any:

@@ -34,24 +34,20 @@ class Row:
     max_score: float  # points that could be earned on the trial's device
     failed: list[str]  # the tests for that device that did not pass
     complaint: str  # what differs from the required outcome; empty if nothing does
-    # The share of the problem that it lost, by the weights of the tests for that device.
-    share: float = 0.0
-    # Why a wrong solution costs as much as it does, or why a mutant need not be detected.
-    reason: str = ""
-    price: float = 0.0  # the points that it lost, by the weights of the tests for that device
-    # The first public test that it fails, and why; empty if it passes all, None if they were not
-    # run.
-    told: str | None = None
+    share: float = 0.0  # the share of the problem that it lost on that device
+    reason: str = ""  # why a wrong solution costs so much, or a mutant need not be detected
+    price: float = 0.0  # the points of the problem that are this share
+    told: str | None = None  # the first public test that it fails; "" if none, None if not run
 
 
 @dataclass(frozen=True)
 class Judged:
     """How the tests of its problem ended on one trial."""
 
-    result: ProblemResult  # the result of the problem
+    result: ProblemResult
     device: str = "cpu"  # the device whose tests were run
-    excused: str = ""  # why a mutant need not be detected; empty if there is no excuse
-    most: float | None = None  # the most points that it may earn; None for no such limit
+    excused: str = ""  # why a mutant need not be detected
+    most: float | None = None  # the most points that it may earn
     is_never_sent: bool = False  # whether no test asked for the field that it changes
     blind: tuple[str, ...] = ()  # the tests that pass although a whole answer was cut
 
@@ -137,14 +133,10 @@ def _is_not_noticed(judged: Judged) -> str:
     return f'no test notices it; write one, or list it in {listed}: "its name" = "why none can"'
 
 
-def _good(rows: list[Row]) -> int:
-    return sum(not row.complaint for row in rows)
-
-
 def _as_required(rows: list[Row], one: str, several: str) -> str:
     names = len({(row.problem, row.name) for row in rows})
-    required = f"{_good(rows)} of {len(rows)} trials as required"
-    return f"{counted(names, one, several)}, {required}"
+    good = sum(not row.complaint for row in rows)
+    return f"{counted(names, one, several)}, {good} of {len(rows)} trials as required"
 
 
 def _of_references(rows: list[Row], *_: str) -> str:
@@ -154,21 +146,6 @@ def _of_references(rows: list[Row], *_: str) -> str:
     if not any(best.values()):
         return f"reference in {where}, without points on this device"
     return f"reference {sum(score.values()):g} of {sum(best.values()):g} in {where}"
-
-
-def _of_stubs(rows: list[Row], *_: str) -> str:
-    return f"stubs {sum(row.score for row in rows):g}"
-
-
-def _without_checks(rows: list[Row], one: str, several: str) -> str:
-    lost = sum(row.share * row.max_score for row in rows)
-    return f"{_as_required(rows, one, several)}, {lost:.2f} points lost"
-
-
-def _of_fields(rows: list[Row], one: str, several: str) -> str:
-    seen = sum(bool(row.failed) and not row.complaint for row in rows)
-    never = f", {_good(rows) - seen} never asked for" if _good(rows) > seen else ""
-    return f"{counted(len(rows), one, several)}, tests look at {seen}{never}"
 
 
 def _of_mutants(rows: list[Row], one: str, several: str) -> str:
@@ -185,15 +162,12 @@ class Kind:
 
     name: str
     called: str  # what such a trial is called, with a | where several have an s
-    # What differs from the required outcome; empty if nothing does.
-    complaint: Callable[[Judged], str]
+    complaint: Callable[[Judged], str]  # what differs from the required outcome
     every: int = 1  # of how many trials a quick run tries one
-    # Whether public tests are run on it, too. Unless it is wrong, it passes them.
-    runs_public: bool = False
+    runs_public: bool = False  # whether public tests run, too; it passes them unless it is wrong
     may_be_declined: bool = False  # whether a problem may decline it with a reason
     is_light: bool = False  # whether it costs the author nothing, so that `--light` tries it
-    # Whether a test may raise an exception of its own over such an answer.
-    breaks_answers: bool = False
+    breaks_answers: bool = False  # whether a test may raise an exception of its own over it
     needs_sandbox: bool = False  # whether only a sandbox can judge it
     # The line of the summary about these trials.
     summary: Callable[[list[Row], str, str], str] = _as_required
@@ -207,7 +181,7 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("reference", "reference|", _loses, is_light=True, summary=_of_references),
-        Kind("stub", "stub|", _was_attempted, is_light=True, summary=_of_stubs),
+        Kind("stub", "stub|", _was_attempted, is_light=True),
         Kind(
             "wrong", "wrong solution|", _is_not_caught, every=12, runs_public=True, is_light=True
         ),
@@ -219,7 +193,7 @@ KINDS = {
         ),
         Kind(
             "unchecked", "reference| without checks", _costs_much,
-            every=5, may_be_declined=True, summary=_without_checks,
+            every=5, may_be_declined=True,
         ),
         Kind(
             "types", "reference| with other types", _loses,
@@ -243,7 +217,7 @@ KINDS = {
         ),
         Kind(
             "field", "field| of answers", _is_not_looked_at,
-            every=20, may_be_declined=True, breaks_answers=True, summary=_of_fields,
+            every=20, may_be_declined=True, breaks_answers=True,
         ),
         Kind("mutant", "mutant|", _is_not_noticed, is_light=True, summary=_of_mutants),
     )

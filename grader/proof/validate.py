@@ -41,7 +41,7 @@ from grader.sandbox.gpus import Gpu
 from grader.sandbox.process_pool import Pool, close_at_end, own_course, own_sandbox
 from grader.sandbox.session import Session
 from grader.solutions import fragments, known_mistakes
-from grader.solutions.fragments import Solution
+from grader.solutions.fragments import Fragment
 from grader.solutions.known_mistakes import Mistake
 from grader.submission.submissions import Submission
 
@@ -85,24 +85,15 @@ class Trial:
     device: str  # the device whose tests are run
     seed: int = 0  # the seed to grade it with
     neighbours: tuple[Problem, ...] = ()  # other problems, whose tests the submission must all pass
-    # Why a mutant need not be detected, or why a wrong solution costs so much; empty if there is no
-    # excuse.
-    excused: str = ""
-    # The most points that a wrong solution may earn; None for no such limit.
-    most: float | None = None
+    excused: str = ""  # why a mutant need not be detected, or a wrong solution costs so much
+    most: float | None = None  # the most points that a wrong solution may earn
     until_one_fails: bool = False  # whether one failed test is enough
-    # Whether to grade it again with a process for each test, which must change nothing.
-    twice: bool = False
-    # Whether the trial runs in the process of the tests, which is faster; allowed because the code
-    # is ours. A GPU needs the sandbox.
-    in_process: bool = False
-    # Factories of the connections to a solution that runs in the process of the tests. They are
-    # tried in turn until a test fails.
-    sessions: tuple[Opens, ...] = (LocalSession,)
+    twice: bool = False  # whether a process for each test must give the same
+    in_process: bool = False  # whether our code may run in the process of the tests, on a CPU
+    sessions: tuple[Opens, ...] = (LocalSession,)  # there, tried in turn until a test fails
     broken: str = ""  # why there is no such submission; empty if there is one
     with_public: bool = False  # whether to run the problem's public tests on it, too
-    # Whether a stranger wrote it and nobody has read it. Whatever the other fields say, it runs in
-    # the sandbox only.
+    # Whether nobody has read it: whatever the other fields say, it runs in the sandbox only.
     is_unread: bool = False
 
     @property
@@ -351,7 +342,7 @@ def _trials_of_fields(
 ) -> Iterator[Trial]:
     """Yield a trial of each field that a probe returns, in which the field has other values."""
     here = [course.hidden_tests(problem)["cpu"]] if device == "cpu" else []
-    for probe, keys, changes in (f for file in here for f in changed_fields.of(course.tests, file)):
+    for probe, keys, changes in (f for file in here for f in changed_fields.of(course, file)):
         sessions = tuple(changed_fields.ChangedField(probe, keys, change) for change in changes)
         one = Trial(problem, "field", sessions[0].name, reference, device, in_process=True)
         yield replace(one, sessions=sessions, until_one_fails=not sessions[0].is_whole)
@@ -374,12 +365,11 @@ def _trials_of_mutants(
 def to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
     """The wrong solutions of a problem that its tests for a device must catch."""
     usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
-    known = known_mistakes.load(course.hidden, problem.id)
-    known += known_mistakes.unread(course.hidden, problem.id)
+    known = known_mistakes.load(course.hidden, problem.id, unread=True)
     return [mistake for mistake in known if mistake.is_tried_on(device, usual)]
 
 
-def right_solutions(course: Course, problem: Problem, device: str) -> list[Solution]:
+def right_solutions(course: Course, problem: Problem, device: str) -> list[Fragment]:
     """The correct solutions of a problem in other styles, and those that known mistakes modify."""
     found = [
         *fragments.load(course.hidden, problem.id),

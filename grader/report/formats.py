@@ -1,6 +1,5 @@
-"""All formats of a report: those listed here, and each module of `removable/`."""
+"""All formats of a report."""
 
-from grader.base import removable
 from grader.report import (
     annotations_report,
     comment_report,
@@ -44,5 +43,4 @@ FORMATS = {
     ),
     "comment": Format(comment_report.render),
     "annotations": Format(annotations_report.render),
-    **removable.objects("grader.report.removable", "FORMAT"),
 }

@@ -1,6 +1,6 @@
 """The result as one HTML page for the student: what to do next, then each mistake once.
 
-The page needs no other file, no network and no script, and prints on two sheets.
+The page needs no other file, no network and no script.
 """
 
 from pathlib import Path
@@ -24,8 +24,6 @@ MAX_NEXT = 3  # reasons listed under "What to do next"
 MAX_FACTS = 20
 MAX_RULES = 3
 MAX_TESTS = 12  # names of tests
-MAX_IGNORED = 20
-MAX_ROWS = 200
 MAX_NOTES = 30  # comments by people
 LONGEST = 300  # characters of a rule, a hint or a fact
 # The CSS class of a status; see base.css.
@@ -72,16 +70,15 @@ def render(reported: Reported) -> str:
         and not reported.reasons
         and not reported.not_attempted.names,
         pending=result.pending,
-        rows=[_row(problem, reported) for problem in result.problems[:MAX_ROWS]],
+        rows=[_row(problem, reported) for problem in result.problems],
         blocks=blocks,
         left=[f"{clean(one.head, 200)} ({_cost(one)})" for one in left[:MAX_LEFT]],
         more_left=max(0, len(left) - MAX_LEFT),
         foot=_foot(reported),
         ignored=[
-            (clean(why, LONGEST), [clean(path, 200) for path in paths[:MAX_IGNORED]], len(paths))
-            for why, paths in list(reported.ignored.items())[:MAX_IGNORED]
+            f"{clean(why, LONGEST)}: {', '.join(clean(path, 200) for path in paths)}"
+            for why, paths in reported.ignored.items()
         ],
-        max_ignored=MAX_IGNORED,
     )
 
 

@@ -15,7 +15,6 @@ from kit.safe_text import counted, first
 
 LIMIT = 60_000  # characters; GitHub allows 65,536 in a comment
 FOR_THE_REST = 3_000  # reserved for the sentences about omitted parts
-FOR_THE_TABLE = 20_000
 FOR_NOTES = 15_000  # reserved for what people wrote
 MAX_FACTS = 20
 MAX_RULES = 3
@@ -61,13 +60,8 @@ def _fitting(parts: list[str], room: int) -> list[str]:
 
 
 def _table(problems: list[ProblemResult]) -> str:
-    """One row per problem; problems that do not fit are summed up in a sentence."""
     head = "| problem | points | tests passed | status |\n|:--|--:|--:|:--|"
-    rows = _fitting([_row(problem) for problem in problems], FOR_THE_TABLE)
-    left = problems[len(rows) :]
-    points = f"{number(sum(p.score for p in left))} of {in_points(sum(p.max_score for p in left))}"
-    more = f"\n\nThe table leaves out {counted(len(left), 'problem')}, {points}." if left else ""
-    return "\n".join([head, *rows]) + more
+    return "\n".join([head, *map(_row, problems)])
 
 
 def _row(problem: ProblemResult) -> str:

@@ -45,7 +45,6 @@ class Reported:
     # For each problem's id, the address of that section, if it has one.
     links: Mapping[str, str] = field(default_factory=dict)
     shows: Shows = field(default_factory=Shows)  # what Gradescope shows to students
-    attempt: int | None = None  # the number of the attempt that Gradescope names; None elsewhere
     # Whether the terminal shows every reason with all details, not only the costliest.
     verbose: bool = False
     console: Console | None = None  # the terminal that its report is printed on; None for a file
@@ -151,7 +150,7 @@ class Reported:
 
     @property
     def environments(self) -> list[str]:
-        """The environment of each run, one line each, and how its GPU ran."""
+        """The environment of each run, one line each, and the state of its GPU."""
         lines = []
         for run in self.result.runs or [self.result.grader]:
             for device, known in ((run.device, run.environment), ("gpu", run.readings)):
@@ -175,4 +174,3 @@ class Format:
     file: str = ""
     folder: str = ""
     quotes: bool = False  # whether it quotes the student's code
-    of_refused: bool = True  # whether a student whose submission was refused gets one, too

@@ -124,8 +124,7 @@ class GraderInfo(msgspec.Struct, frozen=True, kw_only=True):
     # The versions of python and torch and, for a CUDA run, the gpu, its driver and cuda. Empty for
     # a merged result, whose `runs` contain it.
     environment: dict[str, str] = {}
-    # How the GPU of a CUDA run ran: clock, power, temperature and throttling, as far as its driver
-    # reports them, and whether it worked afterwards.
+    # Whether the GPU of a CUDA run worked afterwards.
     readings: dict[str, str] = {}
 
 

@@ -1,4 +1,4 @@
-"""One child of a zygote, from its fork to its end: its socket, and pipes for what it prints."""
+"""One child of a zygote, from its fork to its end: its socket, and a pipe for its tracebacks."""
 
 import os
 import select
@@ -28,20 +28,15 @@ BEGIN_SECONDS = 120.0
 TRACEBACK_SECONDS = 1.0
 
 
-class Pipe:
-    """The reading end of a pipe; if too much arrives, the middle is dropped.
-
-    Args:
-        head_bytes: How much to keep from the beginning.
-        tail_bytes: How much to keep from the end.
+class Tracebacks:
+    """The reading end of the pipe that a child prints tracebacks to; only the end is kept.
 
     Attributes:
         is_open: Whether the reading end is open.
         writing_end: The descriptor for the writing process; the caller closes it after the fork.
     """
 
-    def __init__(self, *, head_bytes: int, tail_bytes: int) -> None:
-        self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
+    def __init__(self) -> None:
         self._kept = bytearray()
         self.is_open = True
         self._fd, self.writing_end = os.pipe()
@@ -53,28 +48,22 @@ class Pipe:
 
     @property
     def text(self) -> str:
-        """The output so far, with invalid UTF-8 replaced."""
-        self._drop_the_middle(spare_bytes=0)
-        return self._kept.decode(errors="replace")
+        """The end of what was printed so far, with invalid UTF-8 replaced."""
+        return self._kept[-MAX_TRACEBACKS:].decode(errors="replace")
 
     def read(self) -> bool:
         """Keep what has arrived; return False once the writing end is closed everywhere."""
         with suppress(BlockingIOError):
             piece = os.read(self._fd, PIECE)
             self._kept += piece
-            # Dropping moves the whole tail, which small pieces must not cause each time.
-            self._drop_the_middle(spare_bytes=self._tail_bytes)
+            # Dropping moves all that stays, which small pieces must not cause each time.
+            if len(self._kept) > 2 * MAX_TRACEBACKS:
+                del self._kept[:-MAX_TRACEBACKS]
             return bool(piece)
         return True
 
-    def _drop_the_middle(self, *, spare_bytes: int) -> None:
-        """Drop what is too much, if it is more than this."""
-        too_much = len(self._kept) - self._head_bytes - self._tail_bytes
-        if too_much > spare_bytes:
-            del self._kept[self._head_bytes : self._head_bytes + too_much]
-
     def forget(self) -> None:
-        """Drop all output so far, including what is still in the kernel's buffer of the pipe."""
+        """Drop what was printed so far, including what is in the kernel's buffer of the pipe."""
         with suppress(BlockingIOError):
             os.read(self._fd, PIECE)
         self._kept.clear()
@@ -117,7 +106,7 @@ class Watch(ABC):
 
 
 class Child:
-    """A process that runs student code. Once it has ended, what it printed can still be read.
+    """A process that runs student code. Once it has ended, its tracebacks can still be read.
 
     Args:
         sandbox: The sandbox whose zygote forks it.
@@ -130,11 +119,7 @@ class Child:
 
     def __init__(self, sandbox: Sandbox, limits: Limits, *, with_compiler: bool) -> None:
         self._sandbox = sandbox
-        half = limits.output_bytes // 2
-        self.output = Pipe(head_bytes=half, tail_bytes=half)  # what the student's code prints
-        # Where Python itself prints tracebacks.
-        self.tracebacks = Pipe(head_bytes=0, tail_bytes=MAX_TRACEBACKS)
-        pipes = (self.output, self.tracebacks)
+        self.tracebacks = Tracebacks()
         self._socket, theirs = socket.socketpair()
         self._socket.setblocking(False)
         for one in (self._socket, theirs):
@@ -143,12 +128,10 @@ class Child:
         self.bytes_left = protocol.MAX_ANSWER_BYTES  # how much memory further replies may take
         # `selectors` would take longer than most calls.
         self._poll = select.poll()
-        # The pipes come first, so that what was printed is read before the reply is returned.
-        self._pipes = {pipe.fileno(): pipe for pipe in pipes}
-        for descriptor in (*self._pipes, self._socket.fileno()):
-            self._poll.register(descriptor, select.POLLIN)
+        for readable in (self.tracebacks, self._socket):
+            self._poll.register(readable, select.POLLIN)
         self._waits_to_write = False
-        ends = [theirs.fileno(), *(pipe.writing_end for pipe in pipes)]
+        ends = [theirs.fileno(), self.tracebacks.writing_end]
         try:
             sandbox.spawn(limits, ends, with_compiler=with_compiler)
         except BaseException:
@@ -156,8 +139,7 @@ class Child:
             raise
         finally:
             theirs.close()
-            for pipe in pipes:
-                os.close(pipe.writing_end)
+            os.close(self.tracebacks.writing_end)
 
     def cpu_seconds(self) -> float | None:
         """The CPU time that all its processes have used; None if it has ended with its box."""
@@ -184,7 +166,7 @@ class Child:
         except (Gone, protocol.ProtocolError):
             ending = self.end()
             how = f"signal {ending.signal}" if ending.signal else f"exit code {ending.exit}"
-            *_, reason = self.output.text.strip().splitlines() or ["it printed no reason"]
+            *_, reason = self.tracebacks.text.strip().splitlines() or ["it printed no reason"]
             text = (
                 f"a test's process ended ({how}) before it ran any student code: "
                 f"{printable(reason, 500)}"
@@ -212,7 +194,7 @@ class Child:
         return time.monotonic() - started
 
     def end(self) -> Ending:
-        """End the child, and read the rest of its output.
+        """End the child, and read the rest of its tracebacks.
 
         Raises:
             GraderFault: See `Sandbox.end`.
@@ -221,8 +203,7 @@ class Child:
         try:
             return self._sandbox.end()
         finally:
-            for pipe in self._pipes.values():
-                pipe.read_the_rest()
+            self.tracebacks.read_the_rest()
             self.close()
 
     def end_soon(self, charge: Callable[[Ending], None]) -> None:
@@ -237,7 +218,7 @@ class Child:
     def exchange(
         self, frames: list[protocol.Buffer], deadline: float, watch: Watch | None = None
     ) -> Any:
-        """Send requests and wait for one reply, while reading what the child prints.
+        """Send requests and wait for one reply, while reading tracebacks.
 
         Args:
             frames: The requests.
@@ -260,8 +241,8 @@ class Child:
                 watch.check()
                 left = min(left, watch.pause)
             for descriptor, events in self._poll.poll(1000 * left):
-                if pipe := self._pipes.get(descriptor):
-                    self._read_pipe(descriptor, pipe)
+                if descriptor != self._socket.fileno():
+                    self._read_tracebacks()
                     continue
                 if events & select.POLLOUT:
                     self._write(waiting)
@@ -270,11 +251,10 @@ class Child:
                     self.bytes_left -= reader.kept_bytes
                     return value
 
-    def _read_pipe(self, descriptor: int, pipe: Pipe) -> None:
-        if not pipe.read():
-            self._poll.unregister(descriptor)
-            del self._pipes[descriptor]
-            pipe.close()
+    def _read_tracebacks(self) -> None:
+        if not self.tracebacks.read():
+            self._poll.unregister(self.tracebacks)
+            self.tracebacks.close()
 
     def _write(self, waiting: list[protocol.Buffer]) -> None:
         """Send what is possible without blocking, and remove it from the list."""
@@ -298,14 +278,12 @@ class Child:
             raise Gone from None
 
     def hang_up(self) -> None:
-        """Close the socket, so that the child can no longer be reached; keep the pipes."""
+        """Close the socket, so that the child can no longer be reached; keep the pipe."""
         if self.is_open:
             self.is_open = False
             self._socket.close()
 
     def close(self) -> None:
-        """Close the socket and the pipes; what is still in the pipes is lost."""
+        """Close the socket and the pipe; what is still in the pipe is lost."""
         self.hang_up()
-        for pipe in self._pipes.values():
-            pipe.close()
-        self._pipes.clear()
+        self.tracebacks.close()

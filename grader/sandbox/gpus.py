@@ -6,10 +6,10 @@ code uses. Therefore nothing here imports torch, and CUDA itself is started in a
 (cuda_driver.py).
 """
 
-import ast
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -37,18 +37,6 @@ READ_BY_CUDA = (
     "/sys/module/nvidia_uvm/initstate",
 )
 NUMA_NODE = "/sys/bus/pci/devices/{bus}/numa_node"
-
-# What `Gpu.readings` reads: the functions of NVML, and their arguments after the device. A clock of
-# kind 1 is that of the multiprocessors; a temperature of kind 0 is that of the GPU itself.
-READINGS: dict[str, tuple[Any, ...]] = {
-    "clock": ("nvmlDeviceGetClockInfo", 1),
-    "highest clock": ("nvmlDeviceGetMaxClockInfo", 1),
-    "power": ("nvmlDeviceGetPowerUsage",),
-    "power limit": ("nvmlDeviceGetEnforcedPowerLimit",),
-    "temperature": ("nvmlDeviceGetTemperature", 0),
-    # Its newer name, EventReasons, is missing in drivers before 535.
-    "reasons": ("nvmlDeviceGetCurrentClocksThrottleReasons",),
-}
 
 
 @dataclass(frozen=True)
@@ -126,19 +114,6 @@ class Gpu:
         with _faults_of(nvml):
             return int(nvml.nvmlDeviceGetMemoryInfo(_handle(self.uuid)).used)
 
-    def readings(self) -> dict[str, int]:
-        """What the driver reports about this moment, without what it does not report.
-
-        The clocks are in MHz, power is in milliwatts, the temperature is in degrees Celsius, and
-        `reasons` has the bits of NVML's clock event reasons.
-        """
-        nvml = _nvml()
-        found = {}
-        for name, (function, *arguments) in READINGS.items():
-            with suppress(nvml.NVMLError):
-                found[name] = int(getattr(nvml, function)(_handle(self.uuid), *arguments))
-        return found
-
 
 def find() -> Gpu:
     """Find the GPU to grade on: the first GPU, or the one that CUDA_VISIBLE_DEVICES selects.
@@ -201,16 +176,14 @@ def require_cuda(version_file: Path | None) -> None:
     Raises:
         UsageError: torch is not installed, or is built for CPUs or other GPUs.
     """
-    hint = "install a build for CUDA with pip (see the selector on pytorch.org)"
     if version_file is None:
-        raise UsageError(
-            f"--device cuda: torch is not installed in the grader's environment: {hint}"
-        )
-    values = _constants(version_file)
-    if not values.get("cuda"):
-        raise UsageError(
-            f"--device cuda: torch {values.get('__version__')} is a build without CUDA: {hint}"
-        )
+        wrong = "not installed in the grader's environment"
+    elif not re.search(r"^cuda\b.*= *['\"]", version_file.read_text(), re.MULTILINE):
+        wrong = "a build without CUDA"
+    else:
+        return
+    hint = "install a build for CUDA with pip (see the selector on pytorch.org)"
+    raise UsageError(f"--device cuda: torch is {wrong}: {hint}")
 
 
 def chosen(visible: str | None, indices: Sequence[int], uuids: Sequence[str]) -> int:
@@ -273,11 +246,9 @@ def capability(access: Path) -> int:
     Raises:
         GraderFault: The file is not in the driver's format.
     """
-    with suppress(OSError, ValueError):
-        for line in access.read_text().splitlines():
-            field, _, value = line.partition(":")
-            if field == "DeviceFileMinor":
-                return int(value)
+    with suppress(OSError):
+        if found := re.search(r"^DeviceFileMinor: *(\d+)$", access.read_text(), re.MULTILINE):
+            return int(found[1])
     raise GraderFault(
         f"the GPU is partitioned, but {access} does not name the device file of its instance"
     )
@@ -367,18 +338,6 @@ def _opens(node: Path, to_others: bool) -> bool:
 def _version_file_of_torch() -> Path | None:
     found = importlib.util.find_spec("torch")
     return Path(found.origin).parent / "version.py" if found and found.origin else None
-
-
-def _constants(file: Path) -> dict[str, Any]:
-    """Read the constants that a module assigns at its top level, without running the module."""
-    found: dict[str, Any] = {}
-    for node in ast.parse(file.read_text()).body:
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Constant):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {
-                target.id: node.value.value for target in targets if isinstance(target, ast.Name)
-            }
-    return found
 
 
 @cache

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import kit
 from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.course import courses
 from grader.course.courses import Course, Limits
 from grader.sandbox import gpu_turns
-from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, Readings, Usage
+from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, Usage
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import LEVELS, Isolation
 from grader.sandbox.levels.level import Plan
@@ -35,13 +35,9 @@ class Sandbox:
     caller can do its own slow imports.
 
     Args:
-        tests: The course's tests folder; the worker sees only its probes.
         isolation: The level of isolation; `levels.strongest` chooses one.
-        scratch_bytes: How much a test may write to /tmp, all files together.
-        packages: The packages that a submission may import, as in `Course`.
-        preload: The modules that the zygote imports before the first test.
         gpu: The GPU that tests may use, during a `turn`.
-        tools: The programs that a submission may start.
+        tests, scratch_bytes, packages, preload, tools: See `Plan`.
 
     Raises:
         SandboxUnavailable: The limits that this process inherited are too low, or bubblewrap is
@@ -71,8 +67,6 @@ class Sandbox:
         self.gpu = gpu
         # Measures the GPU memory that the running test uses; None without a GPU.
         self.usage = Usage(gpu) if gpu else None
-        # What the driver reports about the GPU while tests run; None without a GPU.
-        self.readings = Readings(gpu) if gpu else None
         self.gpu_works = False  # whether the GPU was found to work, and no test has run since
         self._is_closed = False
         # Held while the box ends or is replaced. A signal may close it in another thread.
@@ -275,7 +269,7 @@ class Sandbox:
         """
         self.wait_until_ready()
         facts = self._box.facts
-        environment = self.gpu.described(facts["cuda"]) if self.gpu else {}
+        environment = self.gpu.described(facts.get("cuda")) if self.gpu else {}
         return {**facts, "environment": environment}
 
     @property
@@ -341,32 +335,8 @@ def _limits(limits: Limits, plan: Plan) -> SpawnLimits:
 KIB, GIB = 2**10, 2**30
 
 
-class LimitNeeded(NamedTuple):
-    """The value that grading needs for one limit."""
-
-    which: int  # the limit, such as resource.RLIMIT_NOFILE
-    option: str  # the option of `ulimit` that shows the limit
-    of: str  # what the limit restricts, in words
-    least: int  # the smallest sufficient value, in the kernel's unit
-    unit: str = ""  # the name of `ulimit`'s unit, which is the kernel's, or KiB instead of bytes
-
-
-def needed_limits(scratch_bytes: int) -> list[LimitNeeded]:
-    """The values that the grader, its sandbox and the tests of a typical course need."""
-    return [
-        LimitNeeded(resource.RLIMIT_NOFILE, "-n", "open files", 256),
-        LimitNeeded(resource.RLIMIT_NPROC, "-u", "processes", 64),
-        # The limit is per process, and the grader's own process uses the most.
-        LimitNeeded(resource.RLIMIT_CPU, "-t", "processor time", 120, " s"),
-        LimitNeeded(resource.RLIMIT_FSIZE, "-f", "the size of files", scratch_bytes, " KiB"),
-        LimitNeeded(resource.RLIMIT_AS, "-v", "address space", 4 * GIB, " KiB"),
-        LimitNeeded(resource.RLIMIT_DATA, "-d", "data in memory", 4 * GIB, " KiB"),
-        LimitNeeded(resource.RLIMIT_STACK, "-s", "stacks", 8 * KIB * KIB, " KiB"),
-    ]
-
-
 def raise_limits(scratch_bytes: int) -> None:
-    """Raise each inherited limit that is lower than what grading needs.
+    """Raise each inherited limit that is lower than the grader, its sandbox and usual tests need.
 
     Args:
         scratch_bytes: How much a test may write.
@@ -375,19 +345,28 @@ def raise_limits(scratch_bytes: int) -> None:
         SandboxUnavailable: A limit cannot be raised far enough; the message says which one, and
             what value it needs.
     """
-    for need in needed_limits(scratch_bytes):
-        soft, hard = resource.getrlimit(need.which)
-        if _covers(soft, need.least):
+    # A limit, the option of `ulimit` that shows it, what it restricts, and the smallest sufficient
+    # value, in units of this size and name. The limits are per process, and the grader's own
+    # process uses the most.
+    for which, option, of, least, unit, name in (
+        (resource.RLIMIT_NOFILE, "-n", "open files", 256, 1, ""),
+        (resource.RLIMIT_NPROC, "-u", "processes", 64, 1, ""),
+        (resource.RLIMIT_CPU, "-t", "processor time", 120, 1, " s"),
+        (resource.RLIMIT_FSIZE, "-f", "the size of files", scratch_bytes, KIB, " KiB"),
+        (resource.RLIMIT_AS, "-v", "address space", 4 * GIB, KIB, " KiB"),
+        (resource.RLIMIT_DATA, "-d", "data in memory", 4 * GIB, KIB, " KiB"),
+        (resource.RLIMIT_STACK, "-s", "stacks", 8 * KIB * KIB, KIB, " KiB"),
+    ):
+        soft, hard = resource.getrlimit(which)
+        if _covers(soft, least):
             continue
-        if not _covers(hard, need.least):
-            size = KIB if need.unit == " KiB" else 1
-            got, needed = hard // size, -(-need.least // size)
+        if not _covers(hard, least):
             raise SandboxUnavailable(
-                f"the limit on {need.of} (ulimit {need.option}) is {got}{need.unit} here, "
-                f"and grading needs {needed}{need.unit}: "
+                f"the limit on {of} (ulimit {option}) is {hard // unit}{name} here, "
+                f"and grading needs {-(-least // unit)}{name}: "
                 "start the grader from a shell or job whose hard limit is at least that high"
             )
-        resource.setrlimit(need.which, (need.least, hard))
+        resource.setrlimit(which, (least, hard))
 
 
 def _covers(limit: int, least: int) -> bool:

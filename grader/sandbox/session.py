@@ -26,7 +26,7 @@ from grader.base.errors import Crashed, GraderFault, StudentFault, TimedOut
 from grader.course.courses import Limits
 from grader.sandbox import reply_checks, timeout_and_crash
 from grader.sandbox.child_process import Child, Gone, Late, Watch
-from grader.sandbox.gpu_readings import LOOK_AT_MEMORY_SECONDS, Readings, Usage
+from grader.sandbox.gpu_readings import LOOK_AT_MEMORY_SECONDS, Usage
 from grader.sandbox.reply_checks import Probe
 from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.time_budgets import Budget, Meter, Patience
@@ -44,21 +44,20 @@ class TookTooMuch(Exception):
 
 def watch(sandbox: Sandbox, device_memory_bytes: int, patience_seconds: float) -> Watch:
     """The watch over a test: over its GPU memory if there is a GPU, else over its sleep."""
-    if sandbox.usage and sandbox.readings:
-        return _MemoryWatch(sandbox.usage, sandbox.readings, device_memory_bytes)
+    if sandbox.usage:
+        return _MemoryWatch(sandbox.usage, device_memory_bytes)
     return _SleepWatch(sandbox, patience_seconds)
 
 
 class _MemoryWatch(Watch):
-    """Raises `TookTooMuch` when a test uses too much GPU memory, and notes how the GPU runs."""
+    """Raises `TookTooMuch` when a test uses too much GPU memory."""
 
     pause = LOOK_AT_MEMORY_SECONDS
 
-    def __init__(self, usage: Usage, readings: Readings, limit: int) -> None:
-        self._usage, self._readings, self._limit = usage, readings, limit
+    def __init__(self, usage: Usage, limit: int) -> None:
+        self._usage, self._limit = usage, limit
 
     def check(self) -> None:
-        self._readings.look()
         if self._usage.exceeds(self._limit):
             raise TookTooMuch
 
@@ -107,7 +106,7 @@ class Session:
             call of the first test.
         forbidden: Dotted names of functions and other objects that student code must not use.
         by_hand: Definitions in which no backward pass may run, such as "autograd.linear_backward".
-        budget: What all tests of the first test's problem may use together; None for no such limit.
+        budget: What all tests of the problem may use together; None for no such limit.
         patience: How long a test may do nothing; shared by all tests of the submission.
     """
 
@@ -141,16 +140,6 @@ class Session:
         self.is_shared = False
         self._over: TimedOut | None = None  # set once the time is used up
         self._child: Child | None = None  # or the last one, after its end
-
-    def begin_problem(self, budget: Budget | None) -> None:
-        """Charge all further tests to this budget, instead of that of an earlier problem.
-
-        `begin_test` has to follow. The child keeps its own limit of CPU time.
-        """
-        child = self._running
-        if child:
-            self._meter.look(child.cpu_seconds())
-        self._meter.begin_problem(budget, goes_on=child is not None)
 
     def begin_test(self, seed: int) -> None:
         """Begin another test: the next call belongs to it.
@@ -213,11 +202,6 @@ class Session:
     def answered_bytes(self) -> int:
         """How much memory the answers of the running test take if all of them are kept."""
         return protocol.MAX_ANSWER_BYTES - self._child.bytes_left if self._child else 0
-
-    @property
-    def printed(self) -> str:
-        """What the student's code has printed, without the middle if it is long."""
-        return self._child.output.text if self._child else ""
 
     def close(self) -> None:
         """End the child, if there is one, without waiting for it."""

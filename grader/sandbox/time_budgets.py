@@ -1,4 +1,4 @@
-"""Measure what the tests of a session use, and charge it to the budgets of their problems.
+"""Measure what the tests of a session use, and charge it to the budget of their problem.
 
 Calls to the student's code are charged, both in CPU time and in wall time, whether they count or
 are repeated, and so is the removal of what they leave behind. The grader's own work, the sandbox's
@@ -102,7 +102,7 @@ class Meter:
 
     Args:
         limits: What a test may use.
-        budget: What all tests of the first test's problem may use together; None for no such limit.
+        budget: What all tests of the problem may use together; None for no such limit.
     """
 
     def __init__(self, limits: Limits, budget: Budget | None) -> None:
@@ -114,11 +114,10 @@ class Meter:
         self._wall_used = 0.0  # not yet charged
         self._wall_since_look = 0.0  # of the tests, since the child's CPU time was looked up
         self._cpu_before = 0.0  # of the child, when it was looked up
-        self._cpu_charged = 0.0  # of the child
 
     def begin_child(self) -> Limits:
         """Reset the clock of CPU time; return the limits of a new child."""
-        self._cpu_charged = self._cpu_before = self._wall_since_look = 0.0
+        self._cpu_before = self._wall_since_look = 0.0
         return msgspec.structs.replace(self._limits, cpu_seconds=self.cpu_limit)
 
     def begin_test(self) -> None:
@@ -126,20 +125,6 @@ class Meter:
         self.charge_wall()
         self.wall_left = self._limits.wall_seconds
         self.wall_is_cut = False
-
-    def begin_problem(self, budget: Budget | None, *, goes_on: bool) -> None:
-        """Charge all further tests to this budget.
-
-        Args:
-            goes_on: Whether the child also serves the tests of this problem. Its CPU time has just
-                been looked up.
-        """
-        self.charge_wall()
-        if goes_on:
-            if self._budget:
-                self._budget.charge(cpu=self._cpu_before - self._cpu_charged)
-            self._cpu_charged = self._cpu_before
-        self._budget = budget
 
     @property
     def has_to_look(self) -> bool:
@@ -206,13 +191,13 @@ class Meter:
         Args:
             to_repeat: Whether the running test is repeated, so that this attempt does not count.
         """
-        budget, charged = self._budget, self._cpu_charged
+        budget = self._budget
         most = self._cpu_before if to_repeat else math.inf
 
         def charge(ending: Ending) -> None:
             if budget:
                 used = ending.cpu_seconds_of_all
-                budget.charge(cpu=min(used, most) - charged)
+                budget.charge(cpu=min(used, most))
                 budget.charge_attempt(cpu=used - most)
                 wall = budget.charge_attempt if to_repeat else budget.charge
                 wall(wall=ending.cleaning_seconds)

@@ -21,7 +21,6 @@ from packaging.requirements import Requirement
 
 import kit
 from grader.base.errors import GraderFault
-from grader.wire import speed_shortcuts
 
 MULTIARCH = sysconfig.get_config_var("MULTIARCH") or "no-multiarch"
 FIRST_USER, USERS = 1_000_000_000, 1_000_000_000
@@ -64,7 +63,6 @@ def environment(scratch: str, libraries: str) -> dict[str, str]:
         **HUGE_PAGES_OF_MALLOC,
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONWARNINGS": "ignore",
-        **speed_shortcuts.environment(),
     }
 
 

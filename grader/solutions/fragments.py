@@ -20,7 +20,7 @@ from pathlib import Path
 from grader.base.errors import CourseFault
 from grader.course import courses
 
-Definition = ast.FunctionDef | ast.ClassDef
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Harmless = (ast.Import, ast.ImportFrom, ast.Assign, ast.FunctionDef, ast.ClassDef)
 DEVICES = ("cpu", "cuda")
 HEADING = re.compile(r"^# \[(\w+)\] (.+\n(?:#.*\n)*)", re.MULTILINE)
@@ -28,18 +28,25 @@ DEVICE = re.compile(r"^# device: (.*)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Solution:
+class Fragment:
     """One of our own programs, which differs from the reference of its problem."""
 
     problem: str  # the id of the problem
     name: str  # its name, unique within its kind
-    hint: str | None = None  # what to tell a student who wrote this, if anything
     # The devices that it is tried on; empty for the usual devices of its kind.
     devices: tuple[str, ...] = ()
+    source: str | None  # definitions that replace the reference's
 
     def applied_to(self, reference: str) -> str:
-        """The source of the whole module with this difference in it."""
-        raise NotImplementedError
+        """The source of the whole module with these definitions in it.
+
+        Raises:
+            ValueError: They replace nothing.
+        """
+        try:
+            return replaced(reference, self.source or "")
+        except ValueError as e:
+            raise ValueError(f"{self.problem}/right.py: {self.name} {e}") from None
 
     def is_tried_on(self, device: str, usual: Sequence[str]) -> bool:
         """Whether it is tried on a device: one that it names, or else one of the usual devices."""
@@ -55,30 +62,10 @@ class Solution:
         changed, uses = _changed(self, reference), _uses(reference)
         if changed is None:
             return True
-        waiting, seen = list(names), set(names)
-        while waiting:
-            used = uses.get(waiting.pop(), frozenset())
-            waiting += used - seen
-            seen |= used
+        seen = set(names)
+        while more := set[str]().union(*(uses.get(name, ()) for name in seen)) - seen:
+            seen |= more
         return bool(seen & changed)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fragment(Solution):
-    """Definitions that replace the reference's."""
-
-    source: str
-
-    def applied_to(self, reference: str) -> str:
-        """The source of the whole module with this fragment's definitions in it.
-
-        Raises:
-            ValueError: The fragment replaces nothing.
-        """
-        try:
-            return replaced(reference, self.source)
-        except ValueError as e:
-            raise ValueError(f"{self.problem}/right.py: {self.name} {e}") from None
 
 
 def replaced(reference: str, source: str) -> str:
@@ -98,7 +85,7 @@ def replaced(reference: str, source: str) -> str:
     taken = [theirs[node.name] for node in ours]
     for node in reversed(ours):
         lines[_start(node) - 1 : node.end_lineno] = _lines(their_lines, theirs[node.name])
-    rest = [node for node in given if node not in taken and not _is_docstring(node)]
+    rest = [node for node in given if node not in taken and not is_docstring(node)]
     before = _start(ours[0]) - 1
     lines[before:before] = [line for node in rest for line in (*_lines(their_lines, node), "", "")]
     return "\n".join(lines) + "\n"
@@ -154,7 +141,7 @@ def devices_of(text: str) -> tuple[str, ...]:
 
 
 @cache
-def _changed(solution: Solution, reference: str) -> frozenset[str] | None:
+def _changed(solution: Fragment, reference: str) -> frozenset[str] | None:
     """The names that a solution binds otherwise than the reference.
 
     None if a statement could do anything.
@@ -165,7 +152,7 @@ def _changed(solution: Solution, reference: str) -> frozenset[str] | None:
     new = [node for node in ast.parse(source).body if _text(lines, node) not in known]
     if not all(isinstance(node, Harmless) for node in new):
         return None
-    return frozenset(name for node in new for name in _bound(node))
+    return frozenset(name for node in new for name in bound(node))
 
 
 @cache
@@ -182,10 +169,10 @@ def _uses(module: str) -> dict[str, frozenset[str]]:
         (node, frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name)))
         for node in ast.parse(module).body
     ]
-    return {name: names for node, names in used for name in _bound(node)}
+    return {name: names for node, names in used for name in bound(node)}
 
 
-def _bound(node: ast.stmt) -> set[str]:
+def bound(node: ast.stmt) -> set[str]:
     """The names that a top-level statement binds."""
     if isinstance(node, Definition):
         return {node.name}
@@ -196,7 +183,8 @@ def _bound(node: ast.stmt) -> set[str]:
     }
 
 
-def _is_docstring(node: ast.stmt) -> bool:
+def is_docstring(node: ast.stmt) -> bool:
+    """Whether a statement is a text or another constant alone."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 

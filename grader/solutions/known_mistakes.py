@@ -17,14 +17,14 @@ out, and only `grader validate` tries it.
 """
 
 import itertools
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.solutions import wrong_edits
-from grader.solutions.fragments import Fragment, Solution, devices_of, replaced
+from grader.solutions.fragments import Fragment, devices_of, replaced
 from grader.solutions.wrong_edits import BadLine, Change, Edit
 
 FILE = "wrong.edits"  # in the folder of a problem
@@ -37,21 +37,17 @@ APART = "if they do not follow each other, a `+` between them begins another cha
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mistake(Solution):
+class Mistake(Fragment):
     """One wrong solution."""
 
     says: str  # what the mistake is
-    # Changes to the source, or to the reference if there is no source. Empty if the source is
-    # complete.
-    changes: tuple[Change, ...] = ()
-    # Definitions that replace the reference's: those of its base, or its own.
-    source: str | None = None
-    base: str | None = None  # the name of its base; None if it is based on the reference
-    price: str | None = None  # why it costs more than a third of its problem; None if it does not
-    # The most points that such a program may earn; None for no such limit.
-    most: float | None = None
-    # Whether nobody has read its code, which must not run outside of a sandbox.
-    is_unread: bool = False
+    hint: str | None = None  # what to tell a student who wrote this, if anything
+    changes: tuple[Change, ...] = ()  # to the source, or without one to the reference
+    source: str | None = None  # definitions that replace the reference's: its own, or its base's
+    base: str | None = None  # the name of its base, if it has one
+    price: str | None = None  # why it costs more than a third of its problem, if it does
+    most: float | None = None  # the most points that such a program may earn
+    is_unread: bool = False  # whether nobody has read its code, so that a sandbox must run it
     line: int = field(default=0, compare=False)  # the line of the file in which it begins
 
     @property
@@ -75,22 +71,19 @@ class Mistake(Solution):
             raise CourseFault(f"{self.where}{where}: {e}") from None
 
 
-def load(folder: Path, problem: str) -> list[Mistake]:
+def load(folder: Path, problem: str, *, unread: bool = False) -> list[Mistake]:
     """The known mistakes of a problem, in the order of its file; empty without a file.
 
-    Raises:
-        CourseFault: The file is wrong.
-    """
-    return [one for one in _read(folder, problem)[0] if not one.is_unread]
-
-
-def unread(folder: Path, problem: str) -> list[Mistake]:
-    """The mistakes whose code nobody has read; it must run in a sandbox only.
+    Args:
+        folder: The course's folder of hidden tests.
+        problem: The problem's id.
+        unread: Whether to load those, too, whose code nobody has read; it must run in a sandbox
+            only.
 
     Raises:
         CourseFault: The file is wrong.
     """
-    return [one for one in _read(folder, problem)[0] if one.is_unread]
+    return [one for one in _read(folder, problem)[0] if unread or not one.is_unread]
 
 
 def bases(folder: Path, problem: str) -> list[Fragment]:
@@ -134,7 +127,7 @@ def changed(program: str, changes: tuple[Change, ...]) -> str:
 def _place(program: str, change: Change) -> tuple[int, int, str]:
     """The start and the end of a change's `old` in the program, and the text that replaces it."""
     old, new = change.old, change.new
-    exact = list(_all(program, old))
+    exact = _all(program, old)
     begins_a_line = bool(exact) and program[: exact[0]].endswith("\n")
     at_margin = [
         (at, at + len(text))
@@ -169,24 +162,20 @@ def _pasted(new: str, old: str) -> str:
     return new
 
 
-def _all(program: str, text: str) -> Iterator[int]:
+def _all(program: str, text: str) -> list[int]:
     """Every position of a text in the program."""
-    at = program.find(text)
-    while at >= 0:
-        yield at
-        at = program.find(text, at + 1)
+    return [found.start() for found in re.finditer(f"(?={re.escape(text)})", program)]
 
 
 def _indentation(program: str, at: int) -> str:
     """The leading spaces of the line at this position."""
-    line = program[program.rfind("\n", 0, at) + 1 :].split("\n", 1)[0]
-    return line[: len(line) - len(line.lstrip(" "))]
+    line = program[program.rfind("\n", 0, at) + 1 :]
+    return " " * (len(line) - len(line.lstrip(" ")))
 
 
 def _indented(text: str, spaces: str) -> str:
     """Indent all lines of a text except the first; empty lines stay empty."""
-    first, *rest = text.split("\n")
-    return "\n".join([first, *(spaces + line if line else line for line in rest)])
+    return re.sub(r"\n(?=[^\n])", "\n" + spaces, text)
 
 
 def _shown(text: str) -> str:

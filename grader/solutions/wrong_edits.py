@@ -78,31 +78,6 @@ def entries(text: str) -> Iterator[Edit | BadLine]:
             yield e
 
 
-def written(entry: Edit) -> str:
-    """An entry as text, which `entries` reads back exactly.
-
-    Raises:
-        ValueError: A text contains a carriage return, or one that has to fit a line does not.
-    """
-    where = f"base {entry.name}" if entry.is_base else entry.name
-    where += f" in {entry.base}" if entry.base else ""
-    lines = [f"[{where}] {entry.says}".rstrip(), *(f"{k}: {v}" for k, v in entry.keys.items())]
-    if any("\n" in line for line in lines):
-        raise ValueError(f"{entry.name}: expected a heading and keys of one line each")
-    for n, change in enumerate(entry.changes, 1):
-        lines += _signed("-", change.old)
-        lines += _signed("+", change.new) if change.new or n < len(entry.changes) else []
-    if entry.source is not None:
-        lines += _signed("+", entry.source.removesuffix("\n"))
-    if any("\r" in line for line in lines):
-        raise ValueError(f"{entry.name}: expected lines that end with LF, got a carriage return")
-    return "\n".join(lines) + "\n"
-
-
-def _signed(sign: str, code: str) -> list[str]:
-    return [f"{sign} {line}" if line else sign for line in code.split("\n")]
-
-
 def _blocks(text: str) -> Iterator[list[Numbered]]:
     """The lines of each entry with their numbers, without comments."""
     block: list[Numbered] = []

@@ -27,8 +27,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from grader.wire import speed_shortcuts
-
 PACKAGE = "torch._dynamo"
 INDUCTOR = "torch._inductor.compile_fx"
 # What else compiles functions of torch while it is imported, which a tripwire may have replaced.
@@ -79,9 +77,6 @@ def _as_it_is(graph: Any, *_: Any, **__: Any) -> Any:
 def postpone_import() -> None:
     """Put the placeholder in place of torch._dynamo, unless that has been imported already."""
     if PACKAGE in sys.modules:
-        return
-    if speed_shortcuts.is_off("compiler"):
-        importlib.import_module(PACKAGE)
         return
     import torch
 

@@ -311,12 +311,7 @@ class Watched:
     """The student's package, in which functions to be written by hand are watched while they run.
 
     Probes reach the student's definitions through this object, so it does not matter how a module
-    obtains them.
-
-    Args:
-        student: The package, as probes receive it.
-        tripwire: Ends the test.
-        by_hand: See `Tripwire`.
+    obtains them. For `by_hand`, see `Tripwire`.
     """
 
     def __init__(self, student: Any, tripwire: Tripwire, by_hand: list[str]) -> None:

@@ -63,8 +63,7 @@ class GuardedSources:
     def guard_openers_in_c(self, library: Callable[[], Any]) -> None:
         """Guard functions that open a file without telling Python.
 
-        Args:
-            library: Returns where to register an operator of torch.
+        `library` returns where to register an operator of torch.
         """
         vars(_imp)["create_builtin"] = _create_builtin
         if "torch" in sys.modules:

@@ -48,11 +48,7 @@ SOCKETS = {
 
 
 def of_this_process(setup: dict[str, Any]) -> "NoWall":
-    """The kind of isolation for this process, which is about to become the zygote.
-
-    Args:
-        setup: See boot.py.
-    """
+    """The kind of isolation for this process, which is about to become the zygote; see boot.py."""
     if "own_user" in setup:
         return OwnUser(setup["own_user"], setup["filter"])
     return Namespace(setup["filter"]) if os.getpid() == 1 else NoWall()

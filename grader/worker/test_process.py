@@ -35,7 +35,6 @@ from kit.student import StudentPackage, from_cause, seed_generators_of_the_cpu
 
 SIDE = 64
 FILE_BYTES = 2**20
-MAX_ERROR = 2000
 
 
 def limit_memory(limit_bytes: int) -> None:
@@ -62,7 +61,7 @@ def look_at_device(name: str) -> dict[str, Any] | str:
     try:
         return _look_at_cuda() if name == "cuda" else _look_at_cpu()
     except Exception as e:
-        return f"{type(e).__name__}: {e}"[:MAX_ERROR]
+        return f"{type(e).__name__}: {e}"[:MAX_TEXT]
 
 
 def _look_at_cuda() -> dict[str, Any]:
@@ -105,7 +104,7 @@ def _product_is_right(device: str) -> bool:
 
 
 MAX_TEXT = 2000
-# File descriptors. Tracebacks have a pipe of their own, so that long output cannot displace them.
+# File descriptors.
 CHANNEL, TRACEBACKS = 3, 4
 # One byte, which no core fits into: at 0, the kernel would still start a system's own handler of
 # crashes, outside of the box.
@@ -138,8 +137,8 @@ def main(handover: socket.socket, confine: Callable[..., None]) -> NoReturn:
     """Wait for a test, and serve it until the grader closes its channel or kills this process.
 
     Args:
-        handover: The socket that delivers one message: the test's limits, its channel, and pipes
-            for output and for tracebacks.
+        handover: The socket that delivers one message: the test's limits, its channel, and a pipe
+            for tracebacks.
         confine: Gives up all rights that student code must not have.
     """
     try:
@@ -155,31 +154,30 @@ def main(handover: socket.socket, confine: Callable[..., None]) -> NoReturn:
         _serve(channel, on_gpu=bool(limits["device_memory_bytes"]))
     except EOFError:
         os._exit(0)
-    except LimitTooLow as e:
-        print(e, file=sys.stderr)
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as e:
+        said = str(e) if isinstance(e, LimitTooLow) else traceback.format_exc()
+        os.write(TRACEBACKS, said.encode(errors="replace"))
     finally:
         os._exit(70)
 
 
 def _wait_for_a_test(handover: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    message, descriptors, _, _ = socket.recv_fds(handover, 65536, 3)
+    message, descriptors, _, _ = socket.recv_fds(handover, 65536, 2)
     if not message:
         raise EOFError
     return json.loads(message), descriptors
 
 
 def _redirect(*given: int) -> socket.socket:
-    """Rearrange the descriptors of the channel, of the pipe for output and of that for tracebacks.
+    """Rearrange the descriptors of the channel and of the pipe for tracebacks.
 
-    Stdin is empty, and stdout and stderr go to the output pipe. There are no other descriptors.
+    Stdin is empty, and what is printed goes nowhere. There are no other descriptors.
     """
-    channel, output, tracebacks = (
+    channel, tracebacks = (
         fcntl.fcntl(descriptor, fcntl.F_DUPFD, TRACEBACKS + 1) for descriptor in given
     )
-    null = os.open(os.devnull, os.O_RDONLY)
-    for target, source in enumerate((null, output, output, channel, tracebacks)):
+    null = os.open(os.devnull, os.O_RDWR)
+    for target, source in enumerate((null, null, null, channel, tracebacks)):
         os.dup2(source, target)
     os.closerange(TRACEBACKS + 1, 4096)
     sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)

@@ -7,8 +7,7 @@ children, and `kill(-1)` ends every process of the test, whatever that process d
 (isolation_walls.py). The zygote talks to the grader over one SEQPACKET socket:
 
     spawn {compiler, limits}
-                    + three file descriptors: the child's channel,
-                      and pipes for what it prints and for Python's tracebacks
+                    + two file descriptors: the child's channel, and a pipe for tracebacks
     look            → how much CPU time the child and its processes have used,
                       whether all their threads sleep, and whether the disk was full
     trace             have the child print a traceback of all its threads
@@ -86,12 +85,7 @@ def import_slow_packages(preload: list[str]) -> None:
 
 
 def serve(control_fd: int, wall: NoWall) -> None:
-    """Answer the grader until it closes the socket.
-
-    Args:
-        control_fd: The descriptor of the zygote's socket.
-        wall: The isolation of the processes of a test.
-    """
+    """Answer the grader until it closes the zygote's socket, `control_fd`."""
     # Process 1 receives only signals for which it has a handler, and Python has one for SIGINT.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     control = socket.socket(fileno=control_fd)
@@ -239,7 +233,7 @@ class Zygote:
         self._idle_resident_bytes = procfs.resident_bytes()
 
     def _spawn(self, limits: dict[str, Any], descriptors: list[int]) -> None:
-        """Give a test to a waiting child: send it the limits, the channel and the pipes."""
+        """Give a test to a waiting child: send it the limits, the channel and the pipe."""
         pid, handover = self._spare or self._fork()
         self._spare = None
         socket.send_fds(handover, [json.dumps(limits).encode()], descriptors)

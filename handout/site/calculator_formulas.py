@@ -220,27 +220,22 @@ def checked(formula: str) -> ast.Expression:
     """
     tree = ast.parse(formula, mode="eval")
     for node in ast.walk(tree):
-        if not isinstance(node, _ALLOWED) or (isinstance(node, ast.Compare) and len(node.ops) > 1):
+        is_shared = isinstance(node, _ALLOWED)
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
+                pass
+            case ast.Call():
+                raise ValueError(
+                    f"not a function of the calculators: {ast.unparse(node.func)!r} in {formula!r}"
+                )
+            case ast.UnaryOp(operand=ast.BinOp(op=ast.Pow())):
+                raise ValueError(f"JavaScript allows no sign before a base of **: {formula!r}")
+            case ast.Compare():
+                is_shared = len(node.ops) == 1
+        if not is_shared:
             raise ValueError(
                 f"Python and JavaScript do not share this: {ast.unparse(node)!r} in {formula!r}"
             )
-        if isinstance(node, ast.Call) and not (
-            isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS
-        ):
-            raise ValueError(
-                f"not a function of the calculators: {ast.unparse(node.func)!r} in {formula!r}"
-            )
-        signed = (
-            isinstance(node, ast.UnaryOp)
-            and isinstance(node.operand, ast.BinOp)
-            and isinstance(node.operand.op, ast.Pow)
-        )
-        if signed or (
-            isinstance(node, ast.BinOp)
-            and isinstance(node.op, ast.Pow)
-            and isinstance(node.left, ast.UnaryOp)
-        ):
-            raise ValueError(f"JavaScript allows no sign before a base of **: {formula!r}")
     return tree
 
 
@@ -276,7 +271,7 @@ def inputs(calculator: Calculator, given: Mapping[str, Any] | None = None) -> Va
     for field in calculator.input:
         value = (given or {}).get(field.id, field.default)
         if field.kind in CHOICES:
-            values[field.id] = _namespace(CHOICES[field.kind][value])
+            values[field.id] = SimpleNamespace(**CHOICES[field.kind][value])
         elif field.kind == "view":
             values[field.id] = str(value)
         elif field.kind == "text":
@@ -295,11 +290,9 @@ def evaluate(
         return values, []
     table = []
     for line in product(*(choices(calculator, kind) for kind in calculator.lines)):
-        chosen = {
-            kind: _namespace(CHOICES[kind][name])
-            for kind, name in zip(calculator.lines, line, strict=True)
-        }
-        table.append(_computed(calculator.column, values | chosen))
+        chosen = zip(calculator.lines, line, strict=True)
+        of_line = {kind: SimpleNamespace(**CHOICES[kind][name]) for kind, name in chosen}
+        table.append(_computed(calculator.column, values | of_line))
     return values, table
 
 
@@ -310,10 +303,6 @@ def _computed(results: list[Result], values: Values) -> Values:
         # The formula comes from our own file and is checked.
         values[result.id] = eval(code, {"__builtins__": {}}, FUNCTIONS | values)
     return values
-
-
-def _namespace(properties: Values) -> SimpleNamespace:
-    return SimpleNamespace(**properties)
 
 
 # --- the page's half ------------------------------------------------------------------------------

@@ -37,8 +37,7 @@ def scientific(value: float, digits: int = 3) -> str:
 SPACE = "\u00a0"  # prevents a line break between a number and its unit
 NAMED = [(1e12, "trillion"), (1e9, "billion"), (1e6, "million")]
 DECIMAL_UNITS = [(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")]
-BINARY_UNITS = [(1024.0**k, f"{letter}iB") for k, letter in enumerate("KMGTP", 1)][::-1]
-UNITS = ("GB", "GiB", "bytes")  # the ways to write bytes; the first one is the default
+UNITS = ("GB", "GiB", "bytes")  # the page's ways to write bytes; here, the first one is used
 TIMES = [
     *((86400, "days"), (3600, "h"), (60, "min"), (1, "s")),
     *((1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
@@ -61,11 +60,10 @@ def _count(value: float) -> str:
     return fixed(value, 0 if value == math.floor(value) else 2)
 
 
-def _bytes(value: float, units: str) -> str:
-    if units == "bytes" or value >= 1e21:
-        return (fixed(value, 0) if value < 1e15 else scientific(value)) + f"{SPACE}B"
-    scale = DECIMAL_UNITS if units == "GB" else BINARY_UNITS
-    return _scaled(value, scale, 3) or f"{fixed(value, 0)}{SPACE}B"
+def _bytes(value: float) -> str:
+    if value >= 1e21:
+        return f"{scientific(value)}{SPACE}B"
+    return _scaled(value, DECIMAL_UNITS, 3) or f"{fixed(value, 0)}{SPACE}B"
 
 
 def _seconds(value: float) -> str:
@@ -90,6 +88,7 @@ def _percent(value: float) -> str:
 SHOWN: dict[str, Callable[[Any], str]] = {
     "count": _count,
     "integer": lambda value: fixed(value, 0),
+    "bytes": _bytes,
     "intensity": lambda value: fixed(value, 1 if value >= 10 else 2),
     "percent": _percent,
     "seconds": _seconds,
@@ -104,14 +103,8 @@ SHOWN: dict[str, Callable[[Any], str]] = {
 }
 
 
-def display(value: object, show: str, units: str = "GB") -> str:
-    """Format a result as the page does; `–` if there is no result.
-
-    `units` is one of UNITS, and says how bytes are written.
-    """
+def display(value: object, show: str) -> str:
+    """Format a result as the page does at first; `–` if there is no result."""
     if isinstance(value, float) and not math.isfinite(value) and show != "held":
         return "–"
-    if show == "bytes":
-        assert isinstance(value, (int, float))
-        return _bytes(value, units)
     return SHOWN[show](value)

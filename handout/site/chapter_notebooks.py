@@ -7,9 +7,10 @@ can show (pictures, calculators, quizzes) becomes a sentence with the section. T
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from doctest import DocTestParser, Example
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any, NamedTuple
@@ -104,11 +105,8 @@ class Block(NamedTuple):
 
 def written(course: Course) -> dict[str, str]:
     """The notebook of each chapter as JSON, by the chapter's name."""
-    return {
-        name.removesuffix(".md"): _as_json(course, name.removesuffix(".md"), text)
-        for name, text in agreement.pages().items()
-        if name[:1].isdigit()
-    }
+    pages = {name.removesuffix(".md"): text for name, text in agreement.pages().items()}
+    return {name: _as_json(course, name, pages[name]) for name in pages if name[:1].isdigit()}
 
 
 def in_colab(course: Course, name: str) -> str:
@@ -142,15 +140,11 @@ def _cells(course: Course, text: str) -> Iterator[dict[str, Any]]:
     for section in re.split(r"^(?=##+ )", rest, flags=re.MULTILINE):
         if heading := re.match(r"## (?:(\d\S*)|(.*))", section):
             where = f"section {heading[1]}" if heading[1] else f"“{heading[2]}”"
-        said: list[str] = []
-        for part in [*_parts(section.splitlines(), where), Block("")]:
-            if isinstance(part, str):
-                said.append(part)
-                continue
-            if "".join(said).strip():
-                yield _text_cell("\n".join(said))
-            said = []
-            yield from _cells_of_code(part)
+        for part in _joined(_parts(section.splitlines(), where)):
+            if isinstance(part, Block):
+                yield from _cells_of_code(part)
+            elif part.strip():
+                yield _text_cell(part)
 
 
 def _parts(lines: list[str], where: str) -> Iterator[str | Block]:
@@ -182,7 +176,7 @@ def _directive(opened: re.Match[str], body: list[str], where: str) -> Iterator[s
         case "admonition":
             yield from _quoted(argument, _parts(_without_options(body), where))
         case "answer":
-            yield from _folded(list(_parts(body, where)))
+            yield from _folded(_parts(body, where))
         case "picture":
             yield f"*Picture in {where} of the handout: {' '.join(body)}*"
         case "calculator":
@@ -209,7 +203,7 @@ def _quoted(title: str, parts: Iterator[str | Block]) -> Iterator[str | Block]:
         yield "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
 
-def _folded(parts: list[str | Block]) -> Iterator[str | Block]:
+def _folded(parts: Iterator[str | Block]) -> Iterator[str | Block]:
     """An answer that opens on a click; its code is in cells of their own, which are closed, too."""
     for part in _joined(parts):
         if isinstance(part, Block):
@@ -219,17 +213,11 @@ def _folded(parts: list[str | Block]) -> Iterator[str | Block]:
             yield f"{summary}\n\n{part.strip(chr(10))}\n\n</details>"
 
 
-def _joined(parts: list[str | Block]) -> Iterator[str | Block]:
+def _joined(parts: Iterable[str | Block]) -> Iterator[str | Block]:
     """The parts with each run of text as one text."""
-    said: list[str] = []
-    for part in parts:
-        if isinstance(part, str):
-            said.append(part)
-        else:
-            yield "\n".join(said)
-            yield part
-            said = []
-    yield "\n".join(said)
+    for kind, run in groupby(parts, type):
+        together = list(run)
+        yield from together if kind is Block else ["\n".join(map(str, together))]
 
 
 def _inline(text: str) -> str:
@@ -244,15 +232,17 @@ def _bibliography() -> dict[str, Entry]:
 
 
 def _cited(entry: Entry) -> str:
-    people = [
-        " ".join(map(str, [*person.rich_prelast_names, *person.rich_last_names]))
-        for person in entry.persons["author"]
-    ]
+    parts = [[*one.rich_prelast_names, *one.rich_last_names] for one in entry.persons["author"]]
+    people = [" ".join(map(str, part)) for part in parts]
     names = f"{people[0]} et al." if len(people) > 2 else " and ".join(people)
-    fields = entry.fields
-    address = fields.get("url") or (f"https://doi.org/{fields['doi']}" if "doi" in fields else "")
-    words = f"{names} ({fields['year']})"
-    return f"[{words}]({address})" if address else words
+    words = f"{names} ({entry.fields['year']})"
+    return f"[{words}]({address})" if (address := address_of(entry)) else words
+
+
+def address_of(entry: Entry) -> str:
+    """The address of a cited work; "" if it has none, as old works."""
+    url, doi = entry.fields.get("url", ""), entry.fields.get("doi")
+    return str(url or (f"https://doi.org/{doi}" if doi else ""))
 
 
 def _cells_of_code(block: Block) -> Iterator[dict[str, Any]]:

@@ -92,18 +92,17 @@ def _printed(page: Page) -> bytes:
 def _pages(printed: bytes, titles: list[str]) -> list[int]:
     """The page of each heading, from the PDF's outline."""
     reader = PdfReader(BytesIO(printed))
-    entries = iter(_entries(reader, reader.outline))
-    found = []
-    for title in titles:
-        found.append(
-            next(page for name, page in entries if name.strip().rstrip("¶#") == title.strip())
-        )
-    return found
+    listed = entries(reader, reader.outline)
+    return [
+        next(page for name, page in listed if name.strip().rstrip("¶#") == title.strip())
+        for title in titles
+    ]
 
 
-def _entries(reader: PdfReader, outline: Any) -> Iterator[tuple[str, int]]:
+def entries(reader: PdfReader, outline: Any) -> Iterator[tuple[str, int]]:
+    """The titles of an outline, which may be nested, each with its page."""
     for entry in outline:
         if isinstance(entry, list):
-            yield from _entries(reader, entry)
+            yield from entries(reader, entry)
         else:
             yield entry.title, (reader.get_destination_page_number(entry) or 0) + 1

@@ -11,9 +11,8 @@ from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-import msgspec
 import torch
 
 from grader.solutions.reference import einops_reshaping, linear, optimizers, precision
@@ -24,42 +23,20 @@ from handout.site import calculator_formulas, calculator_rounding, calculators, 
 NAPKIN = Path(__file__).parents[1] / "napkin.toml"
 
 
-class Question(msgspec.Struct, frozen=True):
-    """A question, its answer with the reason, and hints by wrong answer.
-
-    Args:
-        show: The format of the answer and its unit, such as `.1f GB`; "" for a whole number.
-    """
+class Question(NamedTuple):
+    """A question of napkin.toml, which explains its fields. All numbers are computed."""
 
     asks: str
     answer: float
-    because: str
-    hints: list[tuple[int, str]] = []
-    show: str = ""
+    working: str
+    because: str  # words, or the working as the page shows it
+    hints: list[tuple[int, str]]  # by wrong answer
+    show: str  # such as `.1f GB`; "" for a whole number
 
     @property
     def within(self) -> float:
         """The share by which an answer may differ from ours."""
         return 0.01 if self.show and not float(self.answer).is_integer() else 0
-
-
-class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A problem of napkin.toml, which explains it."""
-
-    asks: str
-    answer: str
-    working: str
-    show: str = ""
-    because: str = ""
-    hints: list[tuple[str, str]] = []
-
-    def question(self) -> Question:
-        """The question, with its numbers computed."""
-        by_hand = re.sub(r"(?<=[\d)]) \* (?=[\d(a-z])", " · ", self.working).replace("-", "−") + "."
-        hints = [(_computed(wrong), words) for wrong, words in self.hints]
-        return Question(
-            self.asks, _computed(self.answer), self.because or by_hand, hints, show=self.show
-        )
 
 
 # --- what napkin.toml uses ------------------------------------------------------------------------
@@ -136,21 +113,23 @@ def _computed(expression: str) -> Any:
 
 
 @cache
-def problems() -> dict[str, list[Problem]]:
-    """The problems by the napkin page's question, or by chapter."""
-    return msgspec.convert(
-        tomllib.loads(NAPKIN.read_text(encoding="utf-8")), dict[str, list[Problem]]
-    )
+def questions() -> dict[str, list[Question]]:
+    """The questions of each quiz: by the napkin page's question, or by chapter."""
+    quizzes = tomllib.loads(NAPKIN.read_text(encoding="utf-8"))
+    return {name: [_question(**one) for one in listed] for name, listed in quizzes.items()}
+
+
+def _question(
+    *, asks: str, answer: str, working: str, show: str = "", because: str = "", hints: Any = ()
+) -> Question:
+    by_hand = re.sub(r"(?<=[\d)]) \* (?=[\d(a-z])", " · ", working).replace("-", "−") + "."
+    wrong = [(_computed(expression), words) for expression, words in hints]
+    return Question(asks, _computed(answer), working, because or by_hand, wrong, show)
 
 
 def title(name: str) -> str:
     """The heading of a quiz."""
     return "Quiz" if name[0].isdigit() else "Five problems"
-
-
-def questions(name: str) -> list[Question]:
-    """The questions of a quiz."""
-    return [problem.question() for problem in problems()[name]]
 
 
 def html(name: str) -> str:
@@ -160,7 +139,7 @@ def html(name: str) -> str:
         KeyError: There is no quiz of that name.
     """
     return calculators.TEMPLATES.get_template("quiz.html").render(
-        name=name, title=title(name), questions=questions(name), written=written
+        name=name, title=title(name), questions=questions()[name], written=written
     )
 
 

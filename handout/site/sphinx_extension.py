@@ -3,7 +3,6 @@
 import base64
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.util.docutils import SphinxDirective
 
 from grader.base.markdown_figures import without_marks
-from grader.course import courses
-from grader.course.courses import Course
 from handout.site import (
     calculator_formulas,
     calculators,
@@ -25,9 +22,9 @@ from handout.site import (
     quizzes,
     stub_page,
 )
+from handout.site.problem_boxes import course, with_problems
 
 NUMBER = re.compile(r"(\d+)\.(\d+) ")
-ROOT = Path(__file__).parents[2]
 STUBS = "stubs"  # the page
 FONT = Path(__file__).parent / "dejavu-math.woff2"
 
@@ -66,7 +63,7 @@ class Form(SphinxDirective):
         made, known = (
             (calculators.html, calculator_formulas.load())
             if self.name == "calculator"
-            else (quizzes.html, quizzes.problems())
+            else (quizzes.html, quizzes.questions())
         )
         name = self.arguments[0]
         if name not in known:
@@ -104,12 +101,12 @@ def write_data(app: Sphinx) -> None:
     app.config.html_static_path.append(str(made))
 
 
-def hide_marks(_app: Sphinx, _name: str, content: list[str]) -> None:
-    """Remove the marks of figures from a page before anything else reads it.
+def prepare(_app: Sphinx, _name: str, content: list[str]) -> None:
+    """Remove the marks of figures and write the boxes, before anything else reads a page.
 
     Marks may therefore appear in formulas and code too.
     """
-    content[0] = without_marks(content[0])
+    content[0] = with_problems(without_marks(content[0]))
 
 
 def number_sections(_app: Sphinx, doctree: nodes.document) -> None:
@@ -145,7 +142,7 @@ def _without_role_of_citations(body: str) -> str:
 def _with_notebook(body: str, name: str) -> str:
     """Link a chapter to its notebook, below the title. The PDF has no such link."""
     link = f'<a href="{chapter_notebooks.FOLDER}/{name}.ipynb" download>Notebook</a>'
-    if address := chapter_notebooks.in_colab(_course(), name):
+    if address := chapter_notebooks.in_colab(course(), name):
         link += f' · <a href="{address}">Open in Colab</a>'
     return body.replace("</h1>", f'</h1>\n<p class="notebook">{link}</p>', 1)
 
@@ -185,14 +182,9 @@ def _list_sections(name: str, context: dict[str, Any]) -> None:
     context["furo_navigation_tree"] = str(tree)
 
 
-@cache
-def _course() -> Course:
-    return courses.load(ROOT)
-
-
 def mark_stubs(app: Sphinx, doctree: nodes.document) -> None:
     """Note at each name of an asked function in the text, outside of titles, that it is one."""
-    names = stub_page.linked(_course(), app.env.docname)
+    names = stub_page.linked(course(), app.env.docname)
     for literal in doctree.findall(nodes.literal):
         if literal.astext() in names and isinstance(literal.parent, nodes.paragraph):
             literal["stub"] = literal.astext()
@@ -214,8 +206,8 @@ def stubs_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
     if isinstance(app.builder, StandaloneHTMLBuilder) and app.builder.name == "html":
         highlighter = app.builder.highlighter
-        body = stub_page.html(_course(), lambda code: highlighter.highlight_block(code, "python"))
-        toc = stub_page.contents(_course())
+        body = stub_page.html(course(), lambda code: highlighter.highlight_block(code, "python"))
+        toc = stub_page.contents(course())
         yield STUBS, {"title": "Stubs", "body": body, "toc": toc}, "page.html"
 
 
@@ -224,7 +216,7 @@ def write_notebooks(app: Sphinx, error: Exception | None) -> None:
     if error is None and app.builder.name == "html":
         folder = Path(app.outdir) / chapter_notebooks.FOLDER
         folder.mkdir(exist_ok=True)
-        for name, content in chapter_notebooks.written(_course()).items():
+        for name, content in chapter_notebooks.written(course()).items():
             (folder / f"{name}.ipynb").write_text(content, encoding="utf-8")
 
 
@@ -236,7 +228,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("quiz", Form)
     app.add_directive("answer", Answer)
     app.connect("builder-inited", write_data)
-    app.connect("source-read", hide_marks)
+    app.connect("source-read", prepare)
     app.connect("doctree-read", number_sections)
     app.connect("doctree-read", mark_stubs)
     app.connect("doctree-resolved", link_stubs)

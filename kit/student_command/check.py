@@ -362,7 +362,7 @@ class _Run:
                 self._show_printed(event["text"])
             case "outcome":
                 self._ran.append(self._test)
-                facts = (event.get(key, "") for key in ("text", "place", "test", "calculator"))
+                facts = (event.get(key, "") for key in ("text", "place", "test"))
                 self._note_outcome(event["problem"], event["outcome"], *facts)
                 if event.get("ends"):
                     self._ended_by_limit = True

@@ -22,7 +22,7 @@ from typing import Any
 
 import kit
 from kit import forbidden_in_source, handing_in, name_of
-from kit.forbidden_in_source import SETTINGS, Module, dotted, never_holds
+from kit.forbidden_in_source import SETTINGS, Module, Names, dotted, never_holds
 from kit.safe_text import printable
 
 # What newer versions of Python brought, as far as students may meet it.
@@ -45,7 +45,7 @@ READS = (
     *("open", "io.open", "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "numpy.fromfile"),
     *("numpy.memmap", "torch.load", "torch.from_file", "pathlib.Path"),
 )
-BUILT_IN = {name: name for name in ("breakpoint", "input", "open")}
+BUILT_IN: Names = {name: name for name in ("breakpoint", "input", "open")}
 # The text of a call that writes a file, or asks whether there is one.
 WRITES = re.compile(
     r"""^[\w.]*open\(.*(, |mode=)'[rbt+]*[wax+][rbt+]*'|\.open\((mode=)?'[rbt+]*[wax+][rbt+]*'"""

@@ -1,23 +1,20 @@
-"""Draw what a public test expected and what came, and link the calculator with these numbers.
+"""Draw what a public test expected and what came.
 
 Only the student's own command draws: a picture shows expected values.
 """
 
 import ast
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, product, zip_longest
 from typing import Any
-from urllib.parse import urlencode
 
 from kit.expect import Mismatch
 from kit.loaded_libraries import is_array, is_tensor
 from kit.safe_text import plot
 
 MOST, WIDEST = 64, 12  # entries of a picture, and of a row
-SIZES = re.compile(r"\[(\d+(?:, \d+)*)\]")
 Grid = list[list[str]]
 
 
@@ -42,30 +39,6 @@ def picture(error: Mismatch) -> str:
     return ""
 
 
-def calculator(error: Mismatch) -> str:
-    """The fields of the calculator of views for these numbers, as a part of its address; or ""."""
-    expected: Any
-    got: Any
-    with suppress(Exception):
-        if layout := _layout(error):
-            shape, stride, new = layout
-            order = sorted(range(len(shape)), key=lambda d: (-stride[d], d))
-            base = [shape[d] for d in order]
-            steps = dict(zip(order, contiguous(base), strict=True))
-            if any(shape[d] > 1 and steps[d] != stride[d] for d in steps):
-                return ""  # no tensor without gaps has this layout
-            places = [order.index(d) for d in range(len(shape))]
-            moved = "" if places == sorted(places) else f".permute({_comma(places)})"
-            return _fields(base, f"{moved}.reshape({_comma(new)})" if moved or new != shape else "")
-        expected, got = error.pair or (None, None)
-        if _has_shape(expected) and _has_shape(got) and expected.shape != got.shape:
-            found = SIZES.search(dict(error.values).get("inputs", ""))
-            shape = [int(size) for size in found[1].split(", ")] if found else [*expected.shape]
-            fits = math.prod(shape) == math.prod(expected.shape) and shape != [*expected.shape]
-            return _fields(shape, f".reshape({_comma(expected.shape)})" if fits else "")
-    return ""
-
-
 def contiguous(shape: Sequence[int]) -> list[int]:
     """The strides of a tensor without gaps."""
     return [*accumulate(reversed(shape[1:]), int.__mul__, initial=1)][::-1]
@@ -84,14 +57,6 @@ def _layout(error: Mismatch) -> tuple[Sequence[int], Sequence[int], Sequence[int
 
 def _offset(place: Sequence[int], stride: Sequence[int]) -> int:
     return sum(index * step for index, step in zip(place, stride, strict=True))
-
-
-def _fields(shape: Iterable[int], view: str) -> str:
-    return urlencode({"shape": _comma(shape), "view": view})
-
-
-def _comma(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 def _has_shape(x: Any) -> bool:

@@ -65,10 +65,17 @@ class Failure:
     text: str  # in the form of `expect.render`
     place: str  # in the student's code, or ""
     test: str  # "" if it was not a test
-    calculator: str = ""  # the calculator's fields for these numbers
 
     def __str__(self) -> str:
         return f"{self.text}\n{labelled('test', self.test)}" if self.test else self.text
+
+    @property
+    def line(self) -> tuple[str, int]:
+        """The file to look at, and its line; 0 if it is not known."""
+        place = PLACE.match(self.place)
+        if place is None:
+            return handing_in.path_of(self.problem["module"]), 0
+        return place[1], int(place[2] or 0)
 
     @property
     def kind(self) -> str:
@@ -168,16 +175,13 @@ def _named(others: list[Failure]) -> str:
 
 
 def addresses_of(root: Path, failure: Failure) -> Iterator[str]:
-    """The addresses of a failure's section and calculator in the built handout, if it is here."""
+    """The addresses of a failure's section in the built handout, if it is here."""
     chapter, _, section = failure.problem.get("section", "").partition(".")
     place = f"section-{chapter}-{section}"
     for site in (root / name for name in SITES):
         for path in site.glob(f"{int(chapter):02}_*.html") if chapter else ():
             if f'id="{place}"' in path.read_text(encoding="utf-8"):
                 yield f"{path.absolute().as_uri()}#{place}"
-        page = site / "calculators.html"
-        if failure.calculator and page.is_file():
-            yield f"{page.absolute().as_uri()}#calculator-tensor?{failure.calculator}"
 
 
 def hints(root: Path, failure: Failure) -> tuple[str, list[str]]:
@@ -185,9 +189,7 @@ def hints(root: Path, failure: Failure) -> tuple[str, list[str]]:
 
     All are from the module itself: the definition's docstring and the module's solved example.
     """
-    place = PLACE.match(failure.place)
-    path = place[1] if place else handing_in.path_of(failure.problem["module"])
-    line, wanted = int(place[2] or 0) if place else 0, failure.problem.get("functions", [])
+    (path, line), wanted = failure.line, failure.problem.get("functions", [])
     with suppress(OSError, ValueError, SyntaxError):
         tree = ast.parse((root / path).read_bytes())
         every = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
@@ -225,11 +227,8 @@ def annotated(outcome: RunOutcome) -> list[Annotation]:
     """The wrong answers as GitHub shows them beside the code, the first one of each line."""
     found: dict[tuple[str, int], Annotation] = {}
     for failure in outcome.wrong:
-        place = PLACE.match(failure.place)
-        path = place[1] if place else handing_in.path_of(failure.problem["module"])
-        line = int(place[2] or 0) if place else 0
-        one = Annotation(failure.problem["id"], str(failure), path, line)
-        found.setdefault((path, line), one)
+        one = Annotation(failure.problem["id"], str(failure), *failure.line)
+        found.setdefault(failure.line, one)
     return list(found.values())
 
 

@@ -16,6 +16,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -27,12 +28,7 @@ DEVICES = {
     "nvidia-uvm": "full",
     "nvidia0": "urandom",
 }
-BY_NOW = "SIMULATED_MACHINE"  # set in the environment on the simulated machine
 VERSION = "13.0"
-
-
-class Impossible(Exception):
-    """This machine cannot show a simulated one; the text says why."""
 
 
 def command(words: list[str], folder: Path) -> list[str]:
@@ -41,14 +37,11 @@ def command(words: list[str], folder: Path) -> list[str]:
     Args:
         words: The command.
         folder: An empty folder for the driver and for what else is made for that machine.
-
-    Raises:
-        Impossible: bubblewrap, torch, or a C compiler is missing.
     """
     bubblewrap = shutil.which("bwrap")
     torch = importlib.util.find_spec("torch")
     if not bubblewrap or not torch or not torch.origin:
-        raise Impossible(f"{'torch' if bubblewrap else 'bubblewrap'} is not installed")
+        sys.exit(f"simulated.py: {'torch' if bubblewrap else 'bubblewrap'} is not installed")
     _build_driver(folder)
     version = Path(torch.origin).with_name("version.py")
     text = version.read_text().replace("cuda: Optional[str] = None", f"cuda = {VERSION!r}")
@@ -58,15 +51,15 @@ def command(words: list[str], folder: Path) -> list[str]:
     shown = [*sorted(probes.glob("*.py")), HERE / "simulated_cuda.py"]
     files = [("--ro-bind", str(path), str(probes / path.name)) for path in shown]
     devices = [("--dev-bind", _node(folder, name), f"/dev/{name}") for name in DEVICES]
+    libraries = (str(folder), os.environ.get("LD_LIBRARY_PATH"))
     return [
         bubblewrap,
         *("--bind", "/", "/", "--dev", "/dev", "--cap-add", "ALL"),
         *("--ro-bind", str(folder / "version.py"), str(version)),
         *("--tmpfs", str(probes)),
         *(word for bind in [*devices, *files] for word in bind),
-        *("--setenv", BY_NOW, "1"),
-        *("--setenv", "SIMULATED_GPU", str(folder / "state")),
-        *("--setenv", "LD_LIBRARY_PATH", _before(folder, "LD_LIBRARY_PATH")),
+        *("--setenv", "SIMULATED_MACHINE", "1"),
+        *("--setenv", "LD_LIBRARY_PATH", os.pathsep.join(filter(None, libraries))),
         *("--setenv", "PYTHONDONTWRITEBYTECODE", "1"),
         *("--die-with-parent", "--"),
         *words,
@@ -77,7 +70,7 @@ def _build_driver(folder: Path) -> None:
     """Put the simulated driver's libraries into a folder."""
     compiler = shutil.which("cc")
     if not compiler:
-        raise Impossible("there is no C compiler")
+        sys.exit("simulated.py: there is no C compiler")
     first, *others = (folder / name for name in LIBRARIES)
     line = [compiler, "-shared", "-fPIC", "-o", str(first), str(HERE / "driver.c")]
     subprocess.run(line, check=True)
@@ -100,22 +93,10 @@ def _node(folder: Path, name: str) -> str:
     return str(folder / name)
 
 
-def _before(folder: Path, variable: str) -> str:
-    """The value of a search path, with this folder in front."""
-    return os.pathsep.join(filter(None, [str(folder), os.environ.get(variable)]))
-
-
 def main() -> int:
     """Run a command on the simulated machine: simulated.py COMMAND …"""
-    import tempfile
-
     with tempfile.TemporaryDirectory(prefix="simulated-") as folder:
-        try:
-            line = command(sys.argv[1:], Path(folder))
-        except Impossible as e:
-            print(f"simulated.py: {e}", file=sys.stderr)
-            return 3
-        return subprocess.run(line).returncode
+        return subprocess.run(command(sys.argv[1:], Path(folder))).returncode
 
 
 if __name__ == "__main__":

@@ -42,7 +42,6 @@ def folder(tmp_path_factory):
 
 
 def fly(folder, *options):
-    """Run the command."""
     words = [python(), "-m", "assignment", "fly", *options]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=550)
 
@@ -73,13 +72,11 @@ def test_half_of_the_parts_fly(folder, capsys):
 
 
 def stop(*_):
-    """Ctrl-C."""
     raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("moment", ["Machine.measured", "_bets"])
 def test_ctrl_c_before_the_flight_is_one_line(folder, monkeypatch, capsys, moment):
-    """While the machine is measured, or a bet is asked."""
     monkeypatch.setattr(fly_command, "_own", lambda root, mine: ([], []))
     monkeypatch.setattr(f"flight.fly_command.{moment}", stop)
     assert fly_command.main(folder, ["--size", "egg", "--steps", "3"]) == 130
@@ -118,7 +115,6 @@ def test_a_bet_is_a_number_in_the_unit_shown(monkeypatch, said, bet):
 
 
 def test_a_flight_that_goes_on_keeps_its_bets(monkeypatch, tmp_path):
-    """They are asked for once, on a terminal; without one nobody is asked."""
     rows = [prediction.Row("first loss", 5.5, None, "nats")]
     assert fly_command._bets(tmp_path / "bets.json", rows) == {}
     for stream in (sys.stdin, sys.stdout):
@@ -140,7 +136,6 @@ def test_a_flight_that_goes_on_keeps_its_bets(monkeypatch, tmp_path):
     ],
 )
 def test_a_switch_names_the_problem_that_it_needs(options, problem):
-    """What given parts cannot do is refused unless the student's part can."""
     settings = fly_command._settings(fly_command._parser().parse_args(options))
     with pytest.raises(submit.Refused, match=f"your {problem}"):
         fly_command._check_parts(settings, ["linear"])
@@ -157,13 +152,11 @@ def test_a_switch_names_the_problem_that_it_needs(options, problem):
     ],
 )
 def test_settings_that_cannot_fly_are_refused_at_once(tmp_path, capsys, options, said):
-    """The message says what is possible."""
     assert fly_command.main(tmp_path, options) == 2
     assert said in capsys.readouterr().err
 
 
 def test_a_flight_is_named_by_its_switches():
-    """One without switches has its size as its name."""
     switches = ["--no-momentum", "--no-warmup", "--checkpointing", "2", "--batch", "8"]
     for words, name in (([], "hatchling"), (switches, NAME)):
         assert fly_command._settings(fly_command._parser().parse_args(words)).name == name

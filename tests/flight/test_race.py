@@ -32,7 +32,6 @@ def root(tmp_path):
 
 
 def entry_of(root, recipe=RECIPE, budget=BUDGET, **changed):
-    """What an author's run tells, with changes, in a file."""
     path = root / "entry.json"
     told = {"name": "ada", **race.fly(root, recipe, budget), **changed}
     path.write_text(json.dumps(told), encoding="utf-8")
@@ -48,7 +47,6 @@ def test_the_flops_are_those_of_the_products():
 
 @pytest.mark.proof  # two threads beside other tests take long
 def test_an_entry_is_repeated_on_a_machine_of_another_speed(root, capsys):
-    """Threads change the time and roundings, but neither the FLOPs nor, much, the loss."""
     threads, runs = torch.get_num_threads(), []
     try:
         for number in (1, 2):
@@ -64,7 +62,6 @@ def test_an_entry_is_repeated_on_a_machine_of_another_speed(root, capsys):
 
 
 def test_a_test_of_the_students_own_changes_no_text(root):
-    """Otherwise the entry would be one of another text."""
     before = race.course_text(root)[2]
     (root / "tests" / "public" / "test_mine.py").touch()
     assert race.course_text(root)[2] == before
@@ -83,7 +80,6 @@ FLY, COUNT, TEXT = race.fly, race.step_flops, race.course_text
 
 
 def trained_on_the_validation_text(root):
-    """What was held out, twice."""
     _, held_out, digest = TEXT(root)
     return held_out, held_out, digest
 
@@ -127,7 +123,6 @@ def test_a_cheat_is_noticed(root, capsys, patched, by, says, told):
     ],
 )
 def test_what_is_no_recipe_is_refused(root, changed, told):
-    """Nothing but these numbers can be in one, and nothing is allocated before."""
     with pytest.raises(ValueError, match=re.escape(told)):
         race.fly(root, {**RECIPE, **changed}, BUDGET)
 

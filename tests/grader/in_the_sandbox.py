@@ -1,8 +1,6 @@
 """Ask functions of a student's module in a real sandbox, and programs that several files ask."""
 
-import os
 import platform
-import sys
 import textwrap
 from contextlib import closing, contextmanager
 
@@ -15,10 +13,8 @@ from grader.sandbox import levels, seccomp
 from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from kit.student import call
-from tests.grader.processes import ran
 
 COURSE = courses.load()
-POINTS = sum(problem.points for problem in COURSE.problems)
 MIB = 2**20
 LIMITS = msgspec.structs.replace(
     COURSE.limits, wall_seconds=120.0, cpu_seconds=60, memory_bytes=512 * MIB
@@ -84,13 +80,6 @@ LOOK = (
     "import os\ndef f():\n"
     "    return sorted(os.listdir('/tmp')), len([p for p in os.listdir('/proc') if p.isdigit()])\n"
 )
-
-
-def graded_in_a_shell(first, submission, *options, **environment):
-    """Run `grader grade --only napkin_math` in a shell, after another command in that shell."""
-    line = ["bash", "-c", f'{first} && exec "$@"', "bash", sys.executable, "-m", "grader", "grade"]
-    line += [submission, "--only", "napkin_math", *options]
-    return ran(line, cwd=COURSE.root, env={**os.environ, **environment})
 
 
 MACHINE = seccomp.MACHINES[platform.machine()]

@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
-from grader.publish import new_course
-from grader.solutions.wrong_edits import Change, Edit, written
+from grader.course import courses
+from grader.publish import new_course, stub_files
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "plain_course"
 LIMITS = """
@@ -14,7 +14,6 @@ cpu_seconds = 10
 memory_bytes = 536_870_912
 processes = 32
 file_bytes = 67_108_864
-output_bytes = 1_048_576
 submission_seconds = 60.0
 """
 ROWS = '''"""Chapter 1: rows of numbers."""
@@ -167,6 +166,7 @@ def with_lists(folder: Path) -> Path:
     listed = folder / "assignment" / "problems.toml"
     before, softmax, after = listed.read_text().partition('id = "softmax"')
     listed.write_text(before + softmax + after.replace("points = 1", "points = 2"))
+    stub_files.write(courses.load(folder))
     return folder
 
 
@@ -179,9 +179,8 @@ def _public(module: str, name: str, call: str, expected: str) -> str:
 
 
 def _mistake(old: str, new: str, name: str = "wrong") -> str:
-    keys = {"hint": "read the text again", "price": "this is the whole problem"}
-    change = Change(old, new)
-    return written(Edit(name=name, says="It is wrong.", keys=keys, changes=(change,)))
+    keys = "hint: read the text again\nprice: this is the whole problem\n"
+    return f"[{name}] It is wrong.\n{keys}- {old}\n+ {new}\n"
 
 
 def _written(

@@ -19,14 +19,16 @@ from grader.sandbox.levels import TRIED
 
 PAGES = ("class", "cluster", "gpu", "own_course", "platforms", "where_to_run")
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", *(f"docs/{name}.md" for name in PAGES))
+WORKFLOWS = ("examples/github/grade.yml", *(f".github/workflows/{n}.yml" for n in ("ci", "gpu")))
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 CALL = re.compile(r"^(?:srun .*)?(?:\.venv/bin/)?grader ([a-z-]+)(.*)$")
 
 
 def calls(text):
-    """Every call of the grader in code blocks, as (line, command, options)."""
+    """Every call of the grader in code, as (line, command, options)."""
     lines = [line for block in FENCED.findall(text) for line in block.splitlines()]
     lines += re.findall(r"`([^`\n]+)`", FENCED.sub("", text))
+    lines += re.findall(r"^ +(?:run: )?(\S.*)", text, re.MULTILINE)
     found = [(line, CALL.match(line)) for line in lines]
     return [(line, m[1], re.findall(r"--[a-z0-9-]+", m[2].split("#")[0])) for line, m in found if m]
 
@@ -47,7 +49,7 @@ def test_each_number_is_the_programs(root, document):
     assert [said for said in NUMBERS[document] if said not in text] == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", [*DOCUMENTS, *WORKFLOWS])
 def test_each_command_and_option_exists(root, document):
     commands = typer.main.get_command(command_line()).commands
     found = calls((root / document).read_text())
@@ -63,10 +65,11 @@ OTHERS = ["ARCHITECTURE.md", "SECURITY.md", "benchmarks/README.md", "docs/handou
 OTHERS += ["examples/classroom50/README.md"]
 
 
-@pytest.mark.parametrize("document", [*DOCUMENTS, *OTHERS])
+@pytest.mark.parametrize("document", [*DOCUMENTS, *OTHERS, *WORKFLOWS])
 def test_each_file_exists(root, document):
     folders = "assignment|benchmarks|docs|examples|grader|handout|kit|scripts|tests"
-    named = re.findall(rf"`((?:{folders})/[\w./-]+)`", (root / document).read_text())
+    text = (root / document).read_text()
+    named = re.findall(rf"(?:`|python )((?:{folders})/[\w./-]+)(?=[` ])", text)
     assert [path for path in named if not (root / path).exists()] == []
 
 

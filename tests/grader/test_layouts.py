@@ -24,7 +24,7 @@ MOVED = {
 
 @pytest.fixture(scope="module")
 def course(grader, tmp_path_factory):
-    """A small course with its module in a package, and its stubs."""
+    """A small course with its module in a package, and its stubs, as the command writes them."""
     folder = small_courses.with_lists(tmp_path_factory.mktemp("layouts") / "course")
     for path in folder.rglob("*.*"):
         text = path.read_text()
@@ -47,13 +47,6 @@ def solved(course, tmp_path):
     target.parent.mkdir(parents=True)
     shutil.copy(course / "solutions/reference/model/activations.py", target)
     return tmp_path / "solved"
-
-
-def test_stubs_are_written_below_folders_and_given_modules_are_copied(course):
-    """A module that belongs to no problem is a student's as it is."""
-    stub = (course / MODULE).read_text()
-    assert 'raise NotImplementedError("relu: see handout §1.1")' in stub
-    assert (course / "assignment/helpers.py").read_text() == HELPERS
 
 
 @pytest.mark.proof

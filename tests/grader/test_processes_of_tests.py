@@ -25,8 +25,8 @@ PROGRAMS = {
     "buffers at the end": ["-c", "import atexit; atexit.register(print, 'end'); print(1, end='')"],
     "all that surrounds it": [
         "-c",
-        "import os, signal, sys; print(os.getcwd(), os.umask(0), sys.stdin.read(), "
-        "sorted(os.listdir('/proc/self/fd')), *map(signal.getsignal, (1, 2, 15)))",
+        "import os, sys; print(os.getcwd(), os.umask(0), sys.stdin.read(), "
+        "sorted(os.listdir('/proc/self/fd')))",
     ],
     "where it writes": ["-c", "import sys; print(1); print(2, file=sys.stderr)"],
 }
@@ -40,7 +40,7 @@ def test_it_does_what_python_does(arguments, safe, tmp_path):
 
     def run(executable):
         done = ran(
-            ["sh", "-c", 'trap "" HUP; umask 27; exec "$@" 5>out', "sh", executable, *arguments],
+            ["sh", "-c", 'umask 27; exec "$@" 5>out', "sh", executable, *arguments],
             cwd=tmp_path,
             env={**os.environ, "PYTHONSAFEPATH": safe},
             input="typed",

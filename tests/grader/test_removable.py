@@ -12,9 +12,6 @@ from tests.grader.sampling import every
 
 # The files of each below grader/, and a word that no other file there has.
 PARTS = {
-    "junit": (("report/removable/junit_format.py",), "junit(?!xml|-xml)"),
-    "prairielearn": (("platforms/removable/prairielearn_platform.py",), "prairielearn"),
-    "autolab": (("platforms/removable/autolab_platform.py",), "autolab"),
     "ray": (("classroom/removable/ray_cluster.py",), r"\bray\b"),
     "sources": (("commands/export_options/sources_option.py",), "jplag|compare50"),
     "moodle": (("classroom/intake/removable/moodle_download.py",), "moodle"),

@@ -2,8 +2,6 @@
 
 Whoever needs more raises a number in the same commit, and says in its message what the lines are
 for and what they replace. Numbers are rounded up, so that an ordinary change fits.
-
-`python -m tests.grader.test_size` prints the words of each graded object's docstrings.
 """
 
 import ast
@@ -69,8 +67,3 @@ def test_stubs_are_read_in_one_breath():
     assert statistics.median(counts.values()) <= MEDIAN_WORDS
     assert counts.pop("train") <= WORDS_OF_TRAIN
     assert {name: number for name, number in counts.items() if number > WORDS} == {}
-
-
-if __name__ == "__main__":
-    for name, number in sorted(words_of_stubs().items(), key=lambda item: item[1]):
-        print(f"{number:4} {name}")

@@ -50,12 +50,8 @@ def watched(context):
     page = context.new_page()
     page.seen, page.requests = [], []
     page.set_default_timeout(60_000)  # a busy machine takes its time
-    page.on(
-        "console",
-        lambda message: (
-            page.seen.append(message.text) if message.type in ("error", "warning") else None
-        ),
-    )
+    odd = ("error", "warning")
+    page.on("console", lambda said: page.seen.extend([said.text] * (said.type in odd)))
     page.on("pageerror", lambda error: page.seen.append(str(error)))
     page.on("request", lambda request: page.requests.append(request.url))
     return page
@@ -68,6 +64,14 @@ def page(window):
     Nothing of the previous test remains: storage, window size and colour scheme are reset.
     """
     return emptied(window)
+
+
+@pytest.fixture
+def unscripted(browser):
+    """An empty page without network and without scripts."""
+    context = browser.new_context(offline=True, java_script_enabled=False)
+    yield context.new_page()
+    context.close()
 
 
 @pytest.fixture
@@ -86,7 +90,6 @@ def opened(page, tmp_path):
 
 
 def emptied(window):
-    """The shared page, reset."""
     window.goto("about:blank")
     store = window.context.new_cdp_session(window)
     store.send("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "all"})
@@ -104,11 +107,8 @@ def serious(page, within=None):
     # Without the elements that pass, a run takes two thirds of the time.
     options = {"resultTypes": ["violations"]}
     found = Axe().run(page, within, options).response["violations"]
-    return [
-        (v["id"], v["help"], [node["html"][:160] for node in v["nodes"][:3]])
-        for v in found
-        if v["impact"] in ("serious", "critical")
-    ]
+    found = [v for v in found if v["impact"] in ("serious", "critical")]
+    return [(v["id"], v["help"], [node["html"][:160] for node in v["nodes"][:3]]) for v in found]
 
 
 # --- what several tests look at on a page of the site, from one visit, because loading takes long
@@ -247,7 +247,6 @@ def _visit(page, address, name):
 
 
 def cut_off(page, layouts):
-    """What is cut off on the page at each width and in each colour scheme."""
     cut = {}
     for width, scheme in layouts:
         page.emulate_media(color_scheme=scheme)
@@ -282,7 +281,6 @@ def built_once(tmp_path_factory):
 
 
 def has_browser():
-    """Whether there is a browser to make the PDF with."""
     from handout.site.browser import NoBrowser, executable
 
     try:

@@ -6,8 +6,8 @@ give the value of each id, computed from the reference where it has a function f
 sentence is therefore written once, and a figure twice: in the text and in the code that gives it.
 
 Every digit has to be part of a figure, of a block of code that runs, of a name, or of a number that
-its position determines (headings, steps of a list, links to chapters, a problem's points). Any
-other digit is a complaint with its line. Only the numbers 0 and 1 need no mark.
+its position determines (headings, steps of a list, links to chapters). Any other digit is a
+complaint with its line. Only the numbers 0 and 1 need no mark.
 
     class Chapter(Figures):
         def run(self) -> None:
@@ -39,7 +39,7 @@ import torch
 
 from grader.base.markdown_figures import MARK, without_marks
 from grader.course import courses
-from handout.site import agreement, wren
+from handout.site import wren
 
 HANDOUT = Path(__file__).parents[2] / "handout"
 COURSE = courses.load()
@@ -55,10 +55,7 @@ SECTIONS = {
 }
 CHAPTERS = [*HEADINGS]
 # The pages in the order of the side bar.
-IN_ORDER = [
-    *("shapes", *CHAPTERS, "flight", "what_tests_try", "grading"),
-    *("napkin", "formula_sheet", "calculators", "bibliography"),
-]
+IN_ORDER = re.findall(r"^(\w+)$", (HANDOUT / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
 DIGITS = "0123456789⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉½¼¾⅓⅔"
 NEED_NO_MARK = ("0", "1")  # with marks, `stride[d + 1]` could not be read in the source
 OPEN, CLOSE = "\ue000", "\ue001"  # mark the computed parts of a value
@@ -76,9 +73,6 @@ NAMES = re.compile(
 # Numbers that their position determines: headings of chapters (checked by handout.site.agreement)
 # and the steps of a list.
 BY_ORDER = re.compile(r"^(#+ \d+(\.\d+)?|\d+\.)(?= )", re.MULTILINE)
-PROBLEM = re.compile(
-    r"^:::\{admonition\} Problem .*?^:::$", re.MULTILINE | re.DOTALL
-)  # checked by handout.site.agreement
 # A block may be indented, as in the answer to an exercise.
 CODE = re.compile(
     r"^(?P<indent> *)```python\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
@@ -91,14 +85,10 @@ def n(value: object, spec: str = "") -> str:
     A number is formatted by `spec` as in format(), with − as the minus sign. Text is left
     unchanged.
     """
-    if isinstance(value, Fraction):
-        value = float(value)
-    text = (
-        value
-        if isinstance(value, str)
-        else format(value, spec).replace("-", "−" if "e" not in spec else "-")
-    )
-    return f"{OPEN}{text}{CLOSE}"
+    if not isinstance(value, str):
+        value = format(float(value) if isinstance(value, Fraction) else value, spec)
+        value = value if "e" in spec else value.replace("-", "−")
+    return f"{OPEN}{value}{CLOSE}"
 
 
 def numbers_in(value: object) -> Iterator[float]:
@@ -170,7 +160,6 @@ def _agree(one: str, other: str) -> bool:
 
 
 def _evaluated(side: str) -> list[float]:
-    """The value of a sum, a product or the like, or the values of a matrix of these."""
     side = re.sub(r"(?<=\d),(?=\d{3})", "", side)
     side = re.sub(r"√([\d.]+)", r"sqrt(\1)", side).replace("√(", "sqrt(")
     side = re.sub(r"⁻?[⁰¹²³⁴-⁹]+", lambda m: f"**({unicodedata.normalize('NFKC', m[0])})", side)
@@ -260,20 +249,9 @@ class Figures:
         assert name not in EVERYWHERE, f"{self.page}: {name} is already defined for every page"
         self.values.setdefault(name, []).append(value)
 
-    def complaints(self, markdown: str) -> list[str]:
-        """Return what on this page differs from the computed values.
-
-        The list is empty if all is well. Code is not run (see `run_code`).
-        """
-        return list(self._complaints(markdown))
-
-    def has_complaints(self, markdown: str) -> bool:
-        """Whether anything on this page differs; stops at the first difference."""
-        return any(True for _ in self._complaints(markdown))
-
-    def _complaints(self, markdown: str) -> Iterator[str]:
-        for part in (PROBLEM, CODE):
-            markdown = part.sub(lambda m: _blank(m[0]), markdown)
+    def complaints(self, markdown: str) -> Iterator[str]:
+        """What on this page differs from the computed values. Code is not run (see `run_code`)."""
+        markdown = CODE.sub(lambda m: _blank(m[0]), markdown)
         yield from _steps_out_of_order(self.page, markdown)
         yield from _rows_of_other_lengths(self.page, markdown)
         yield from self._wrong_figures(markdown)
@@ -283,17 +261,12 @@ class Figures:
         )
         text = MARK.sub(lambda m: _blank(m[0]), text)
         wrong, text = _links(self.page, text, without_marks(markdown))
-        for match in re.finditer(
-            rf"[\w.,]*[{DIGITS}][\w.,]*|\]\{{#\w*", _without_names(_without_problems(text))
-        ):
+        for match in re.finditer(rf"[\w.,]*[{DIGITS}][\w.,]*|\]\{{#\w*", _without_names(text)):
             if match[0].strip(".,") in NEED_NO_MARK:
                 continue
             around = flat(markdown[max(0, match.start() - 50) : match.end() + 30])
-            what = (
-                "a figure begins nowhere"
-                if match[0].startswith("]")
-                else f"nothing computes {match[0]!r}"
-            )
+            is_end = match[0].startswith("]")
+            what = "a figure begins nowhere" if is_end else f"nothing computes {match[0]!r}"
             yield f"{self.page}:{_line(markdown, match.start())}: {what} in: …{around}…"
         yield from wrong
 
@@ -319,10 +292,8 @@ class Figures:
             needed = 1 if len(set(values)) == 1 else len(values)
             if seen[name] < needed:
                 shown = [v if isinstance(v, str) else " ".join(map(str, v)) for v in values]
-                yield (
-                    f"{self.page}: {name}: expected figures with the values {shown}, "
-                    f"got {seen[name]} figures"
-                )
+                expected = f"expected figures with the values {shown}"
+                yield f"{self.page}: {name}: {expected}, got {seen[name]} figures"
 
 
 def _expected(value: str | tuple[float, ...], got: str) -> str:
@@ -356,17 +327,6 @@ def _links(page: str, text: str, read: str) -> tuple[list[str], str]:
 
     text = re.sub(r"\[((?:[Cc]hapter )?\d[^\]]*)\]\((\w+)\.md\)", known, text)
     return found, re.sub(r"\b\d\d_\w+", lambda m: _blank(m[0]) if m[0] in HEADINGS else m[0], text)
-
-
-def _without_problems(text: str) -> str:
-    """The text without the problems' sections and points as the start page lists them.
-
-    handout.site.agreement checks these.
-    """
-    for problem in COURSE.problems:
-        row = agreement.listed(problem)
-        text = text.replace(row, _blank(row))
-    return text
 
 
 def _steps_out_of_order(page: str, markdown: str) -> list[str]:

@@ -27,12 +27,10 @@ LEFT_OVER = re.compile(
 
 @cache
 def written():
-    """The notebooks as JSON."""
     return chapter_notebooks.written(COURSE)
 
 
 def cells(name, kind):
-    """The cells of a kind, each with its source as one text."""
     found = [cell for cell in json.loads(written()[name])["cells"] if cell["cell_type"] == kind]
     return [{**cell, "source": "".join(cell["source"])} for cell in found]
 
@@ -79,7 +77,6 @@ def test_a_notebook_runs_from_top_to_bottom(name, monkeypatch):
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_a_notebook_tells_everything_in_plain_markdown(name):
-    """No mark of MyST is left, and headings, boxes, answers and results are as many as before."""
     page = agreement.pages()[f"{name}.md"]
     told = "\n\n".join(cell["source"] for cell in cells(name, "markdown"))
     assert LEFT_OVER.findall(re.sub(r"`[^`\n]+`|\$+[^$]+\$+", "", told)) == []
@@ -100,51 +97,53 @@ def test_a_notebook_tells_everything_in_plain_markdown(name):
     assert len(wanted) == sum(len(cell["outputs"]) for cell in cells(name, "code"))
 
 
-def test_code_is_found_in_a_zip_file_and_its_lack_is_one_sentence(tmp_path, monkeypatch):
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """A folder without code, where the setup cell may change what it likes."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with torch.random.fork_rng():
+        yield tmp_path
+
+
+def zipped_at(path, folder):
+    """A zip file with code in a folder; return what the setup cell says when it has found it."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{folder}/assignment/__init__.py", "")
+    return f"Your code is in {Path.cwd() / 'student' / folder / 'assignment'}.\n"
+
+
+def test_code_is_found_in_a_zip_file_and_its_lack_is_one_sentence(elsewhere):
     """The first cell looks around the notebook, and unpacks what was uploaded beside it."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
     setup = cells(CHAPTERS[0], "code")[0]["source"]
-    with torch.random.fork_rng():
-        assert shown(setup, {}).startswith("Your code is not here: zip your folder")
-        (tmp_path / "broken.zip").write_bytes(b"PK")
-        with zipfile.ZipFile(tmp_path / "mine.zip", "w") as archive:
-            archive.writestr("mine/assignment/__init__.py", "")
-        expected = tmp_path / "student" / "mine"
-        assert shown(setup, {}) == f"Your code is in {expected / 'assignment'}.\n"
-    assert sys.path[0] == str(expected)
+    assert shown(setup, {}).startswith("Your code is not here: zip your folder")
+    (elsewhere / "broken.zip").write_bytes(b"PK")
+    expected = zipped_at(elsewhere / "mine.zip", "mine")
+    assert shown(setup, {}) == expected
+    assert sys.path[0] == str(elsewhere / "student" / "mine")
 
 
-def test_one_click_fetches_the_bundle(tmp_path, monkeypatch):
+def test_one_click_fetches_the_bundle(elsewhere):
     """With the course's address no upload is needed, and what cannot be fetched is one sentence."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    published = tmp_path / "published" / "bundle.zip"
+    published = elsewhere / "published" / "bundle.zip"
     setup = chapter_notebooks.SETUP.format(packages="{}", bundle=repr(published.as_uri()))
-    with torch.random.fork_rng():
-        assert "bundle.zip cannot be fetched" in shown(setup, {})
-        published.parent.mkdir()
-        with zipfile.ZipFile(published, "w") as archive:
-            archive.writestr("course-main/assignment/__init__.py", "")
-        expected = tmp_path / "student" / "course-main"
-        assert shown(setup, {}) == f"Your code is in {expected / 'assignment'}.\n"
-        assert Path.cwd() == expected
-        assert shown(setup, {}) == f"Your code is in {expected / 'assignment'}.\n"
+    assert "bundle.zip cannot be fetched" in shown(setup, {})
+    published.parent.mkdir()
+    expected = zipped_at(published, "course-main")
+    assert shown(setup, {}) == expected
+    assert Path.cwd() == elsewhere / "student" / "course-main"
+    assert shown(setup, {}) == expected
     of = partial(msgspec.structs.replace, COURSE)
     on_github = of(bundle_url="https://github.com/ada/course/archive/refs/heads/main.zip")
-    assert chapter_notebooks.in_colab(on_github, "01_x").endswith(
-        "/github/ada/course/blob/main/handout/site/notebooks/01_x.ipynb"
-    )
-    assert (
-        chapter_notebooks.in_colab(of(bundle_url="https://course.example/student.zip"), "01_x")
-        == ""
-    )
+    path = "/github/ada/course/blob/main/handout/site/notebooks/01_x.ipynb"
+    assert chapter_notebooks.in_colab(on_github, "01_x").endswith(path)
+    other = of(bundle_url="https://course.example/student.zip")
+    assert chapter_notebooks.in_colab(other, "01_x") == ""
     setup = json.loads(chapter_notebooks.written(on_github)[CHAPTERS[0]])["cells"][1]["source"]
     assert f'"{on_github.bundle_url}"' in "".join(setup)
 
 
 def test_a_directive_without_a_translation_is_refused():
-    """A new directive cannot get into a notebook as it is."""
     with pytest.raises(ValueError, match="got 'video'"):
         list(chapter_notebooks._parts(["```{video} name", "```"], "section 1.1"))
 
@@ -152,7 +151,6 @@ def test_a_directive_without_a_translation_is_refused():
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
 def test_each_chapter_links_its_notebook(site):
-    """The site has the notebooks, and no other page links one."""
     for page in site.glob("*.html"):
         links = re.findall(r'href="notebooks/(\w+)\.ipynb" download', page.read_text("utf-8"))
         assert links == [page.stem] * (page.stem in CHAPTERS), page.name

@@ -5,7 +5,6 @@ operation reads or makes until it is freed.
 """
 
 import json
-from contextlib import nullcontext
 from dataclasses import replace
 from itertools import product
 
@@ -29,9 +28,18 @@ def config(**changed):
     return replace(TransformerConfig(2048, 64, 3, 128, 4, 512, tied_embeddings=True), **changed)
 
 
-def casting(recipe):
-    """Autocast for float32 weights, nothing for bfloat16 weights."""
-    return torch.autocast("cpu", BF16) if recipe is AUTOCAST else nullcontext()
+def kept_by_a_layer(sizes, recipe, projections, fused):
+    """The bytes that a layer keeps for its backward pass, without autocast's copies of matrices."""
+    block = Block(sizes, projections, fused).to(recipe.parameter)
+    x = torch.randn(SEQUENCES, 64, 128, dtype=recipe.parameter, requires_grad=True)
+
+    def forward():
+        with torch.autocast("cpu", BF16, enabled=recipe is AUTOCAST):
+            return block(x)
+
+    weights = list(block.parameters())
+    copies = 2 * sum(weight.numel() for weight in weights if weight.dim() == 2)
+    return saved_activation_bytes(forward, exclude=weights) - copies * (recipe is AUTOCAST)
 
 
 def step_peak(sizes, recipe, sequences=SEQUENCES, **options):
@@ -71,24 +79,14 @@ def test_a_layer_keeps_what_the_formula_says(recipe, projections, gated_ffn, fus
     each score.
     """
     sizes, recipe = config(gated_ffn=gated_ffn), RECIPES[recipe]
-    block = Block(sizes, projections, fused).to(recipe.parameter)
-    x = torch.randn(SEQUENCES, 64, 128, dtype=recipe.parameter, requires_grad=True)
-
-    def forward():
-        with casting(recipe):
-            return block(x)
-
-    weights = list(block.parameters())
-    kept = saved_activation_bytes(forward, exclude=weights)
     tokens, scores = SEQUENCES * 64, SEQUENCES * 4 * 64**2
     statistics = tokens * 2 * 2 * recipe.parameter.itemsize
     if fused:
         statistics += tokens * 4 * sizes.num_heads
-    on_a_gpu = 0 if fused else 4 * scores
-    copies = 2 * sum(weight.numel() for weight in weights if weight.dim() == 2)
-    autocast = (copies - on_a_gpu) * (recipe is AUTOCAST)
+    on_a_gpu = 4 * scores * (recipe is AUTOCAST and not fused)
     expected = micro_batch.layer_bytes(sizes, tokens, recipe, fused=fused, projections=projections)
-    assert kept == expected + statistics + autocast
+    kept = kept_by_a_layer(sizes, recipe, projections, fused)
+    assert kept == expected + statistics - on_a_gpu
 
 
 @pytest.mark.parametrize("gated_ffn", [True, False])
@@ -97,19 +95,9 @@ def test_a_layer_of_today_keeps_what_the_formula_says(recipe, gated_ffn):
     """Up to the statistics, and what a router keeps: a few numbers for each token and choice."""
     experts = {"experts": 6, "active_experts": 2, "shared_experts": 1}
     heads, recipe = {"kv_heads": 2, "head_width": 48}, RECIPES[recipe]
-    sizes = config(**heads, **experts, gated_ffn=gated_ffn)
-    block = Block(sizes, 3, fused_attention=True).to(recipe.parameter)
-    x = torch.randn(SEQUENCES, 64, 128, dtype=recipe.parameter, requires_grad=True)
-
-    def forward():
-        with casting(recipe):
-            return block(x)
-
-    weights, tokens = list(block.parameters()), SEQUENCES * 64
-    kept = saved_activation_bytes(forward, exclude=weights)
-    copies = 2 * sum(weight.numel() for weight in weights if weight.dim() == 2)
+    sizes, tokens = config(**heads, **experts, gated_ffn=gated_ffn), SEQUENCES * 64
     expected = micro_batch.layer_bytes(sizes, tokens, recipe, projections=3)
-    left_out = kept - expected - copies * (recipe is AUTOCAST)
+    left_out = kept_by_a_layer(sizes, recipe, 3, fused=True) - expected
     statistics = tokens * (4 * recipe.parameter.itemsize + 4 * sizes.num_heads)
     assert 0 < left_out - statistics < tokens * (8 * sizes.experts + 2 * 40)
 
@@ -171,7 +159,6 @@ def test_with_checkpoints_the_peak_is_the_largest_of_three_moments(recipe, momen
 
 
 def recorded():
-    """What `python -m handout.site.measure_wren` found for Wren."""
     return json.loads(measure_wren.RECORD.read_text(encoding="utf-8"))
 
 
@@ -188,14 +175,12 @@ def test_the_recorded_micro_batch_of_wren_is_the_formulas():
 
 @pytest.mark.proof
 def test_the_record_can_be_measured_again():
-    """The whole model, on tensors without memory."""
     again = measure_wren.on_a_cpu(wren.WREN, wren.MICRO_BATCH)
     assert {name: recorded()[name] for name in again} == again
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_gives_the_rest():
-    """The script's other half, on a small model."""
     found = measure_wren.on_a_gpu(config(), 2)
     assert set(found) | set(recorded()) >= {*measure_wren.SHOWN}
     assert min(found.values()) > 0

@@ -4,51 +4,15 @@ import math
 import re
 
 import pytest
-import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from flight import bets
 from handout.site import agreement, quizzes
 from tests.handout.browsing import serious
 
 HINTED = ["01_tensor_memory", "04_flop_counting"]
-OF_THE_PAGE = [name for name in quizzes.problems() if not name[0].isdigit()]
-PROBLEMS = [
-    (problem, problem.question()) for asked in quizzes.problems().values() for problem in asked
-]
+OF_THE_PAGE = [asked for name, asked in quizzes.questions().items() if not name[0].isdigit()]
+QUESTIONS = [question for asked in quizzes.questions().values() for question in asked]
 FUNCTIONS = {name: getattr(math, name) for name in ("ceil", "floor", "sqrt", "log", "log2")}
-
-
-def counted(work):
-    """The FLOPs of some work, as torch's own counter sees them."""
-    with FlopCounterMode(display=False) as counter:
-        work()
-    return counter.get_total_flops()
-
-
-def layer():
-    """A linear layer of 16 features to 4 for 8 rows, forward and backward."""
-    x, w = torch.ones(8, 16, requires_grad=True), torch.ones(4, 16, requires_grad=True)
-    (x @ w.T).sum().backward()
-
-
-def test_the_answers_are_torchs():
-    """Each answer, for the tensors that its question describes."""
-    x = torch.arange(3 * 6 * 5).reshape(3, 6, 5)
-    added = x.transpose(0, 2).reshape(-1).to(torch.float32).untyped_storage().nbytes()
-    strides, counts = ([q.answer for q in quizzes.questions(name)] for name in HINTED)
-    assert strides == [
-        int(x[1, 0, 0]),
-        int(x.transpose(0, 2)[1, 0, 0]),
-        int(x[1:, :, 2][0, 0]),
-        added,
-    ]
-    assert counts == [
-        counted(lambda: torch.ones(32, 64) @ torch.ones(64, 16)),
-        counted(lambda: torch.ones(2, 8, 3, 4) @ torch.ones(4, 5)),
-        counted(layer),
-        6 * 10**7 * 2 * 10**8,
-    ]
 
 
 @pytest.mark.parametrize("number", range(71))
@@ -57,31 +21,29 @@ def test_the_working_by_hand_gives_the_references_answer(number):
 
     A reason in words has only numbers of the working, of names and of the question.
     """
-    problem, question = PROBLEMS[number]
-    by_hand = eval(problem.working, {"__builtins__": {}}, FUNCTIONS)
+    question = QUESTIONS[number]
+    by_hand = eval(question.working, {"__builtins__": {}}, FUNCTIONS)
     assert abs(by_hand - question.answer) <= question.within / 2 * question.answer
-    assert numbers_in(problem.because) <= numbers_in(problem.working + problem.asks)
+    assert numbers_in(question.because) <= numbers_in(question.working + question.asks)
 
 
 def numbers_in(text):
-    """The whole numbers of a text, except 0 and 1."""
     return set(re.findall(r"\d+", text)) - {"0", "1"}
 
 
 def test_the_napkin_page_has_forty_problems_about_eight_questions():
     """No problem stands there twice, and what is shown is precise enough to be right if typed."""
     assert len(OF_THE_PAGE) == 8
-    assert sum(len(quizzes.problems()[name]) for name in OF_THE_PAGE) == 40
-    assert len({question.asks for _, question in PROBLEMS}) == len(PROBLEMS) == 71
-    for _, question in PROBLEMS:
+    assert sum(map(len, OF_THE_PAGE)) == 40
+    assert len({question.asks for question in QUESTIONS}) == len(QUESTIONS) == 71
+    for question in QUESTIONS:
         shown = float(quizzes.written(question).partition(" ")[0].replace(",", ""))
         assert abs(shown - question.answer) <= question.within * question.answer, question.asks
 
 
 @pytest.mark.parametrize("name", HINTED)
 def test_a_hint_belongs_to_one_wrong_number(name):
-    """The answer has no hint, and two mistakes never give the same number."""
-    for question in quizzes.questions(name):
+    for question in quizzes.questions()[name]:
         meant = [question.answer, *(wrong for wrong, _ in question.hints)]
         assert len(set(meant)) == len(meant) > 3, question.asks
 
@@ -99,15 +61,12 @@ ANSWERED = """(field, texts) => texts.map((text) => {
 @pytest.mark.xdist_group("browser")
 @pytest.mark.parametrize("name", [*HINTED, "fits"])
 def test_the_page_says_what_is_wrong(page, address, name):
-    """Each wrong number gets its hint, other text gets help, and the answer is right."""
     page.goto(address(name if name in HINTED else "napkin"))
-    for question in quizzes.questions(name):
+    for question in quizzes.questions()[name]:
         field = page.get_by_label(question.asks, exact=False)
         answers = {str(wrong): f"Not yet. {hint}" for wrong, hint in question.hints}
         answers |= {"": "Type a number, such as 1,200 or 1.2e15.", "-7": "Not yet. The answer is"}
-        answers |= {
-            f"{question.answer * (1 + question.within / 2):,}": f"Right. {question.because}"
-        }
+        answers[f"{question.answer * (1 + question.within / 2):,}"] = f"Right. {question.because}"
         told = field.evaluate(ANSWERED, list(answers))
         for (typed, words), (verdict, invalid) in zip(answers.items(), told, strict=True):
             assert verdict.startswith(words), (question.asks, typed)
@@ -121,18 +80,12 @@ def test_the_page_says_what_is_wrong(page, address, name):
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
-def test_without_a_script_answers_can_be_unfolded(browser, address):
-    """No field is shown that nothing would check."""
-    context = browser.new_context(offline=True, java_script_enabled=False)
-    try:
-        plain = context.new_page()
-        plain.goto(address(HINTED[0]))
-        assert plain.locator(".quiz input:visible").count() == 0
-        folded = plain.locator(".quiz details").first
-        folded.locator("summary").click()
-        assert folded.locator("p").inner_text().startswith("30. One step along dimension 0")
-    finally:
-        context.close()
+def test_without_a_script_answers_can_be_unfolded(unscripted, address):
+    unscripted.goto(address(HINTED[0]))
+    assert unscripted.locator(".quiz input:visible").count() == 0
+    folded = unscripted.locator(".quiz details").first
+    folded.locator("summary").click()
+    assert folded.locator("p").inner_text().startswith("30. One step along dimension 0")
 
 
 @pytest.mark.slow
@@ -142,8 +95,7 @@ def test_the_command_asks_every_bet_and_every_question(site):
     asked = [question for found in bets.questions(site).values() for question in found]
     pages = "".join(text for name, text in agreement.pages().items() if name[:1].isdigit())
     assert sum(bool(question.choices) for question in asked) == pages.count(":class: bet")
-    made = [question for _, question in PROBLEMS]
     answers = {q.asks: float(q.answer) for q in asked if not q.choices}
-    units = [q.show.partition(" ")[2] for q in made]
-    asks = [q.asks + f" (in {unit})" * bool(unit) for q, unit in zip(made, units, strict=True)]
-    assert answers == dict(zip(asks, (q.answer for q in made), strict=True))
+    units = [q.show.partition(" ")[2] for q in QUESTIONS]
+    asks = [q.asks + f" (in {unit})" * bool(unit) for q, unit in zip(QUESTIONS, units, strict=True)]
+    assert answers == dict(zip(asks, (q.answer for q in QUESTIONS), strict=True))

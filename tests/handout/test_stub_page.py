@@ -17,14 +17,12 @@ COURSE = courses.load()
 
 
 def words(text):
-    """The words of a text, however it is set."""
     return " ".join(re.findall(r"\w+", text))
 
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
 def test_every_name_of_a_problem_leads_to_its_stub(site):
-    """The problem's box links each name, and its place shows the docstring of assignment/."""
     page, sources = (site / "stubs.html").read_text(encoding="utf-8"), agreement.stubs(COURSE)
     for number, module in enumerate(COURSE.modules, 1):
         pages = site.glob(f"{number:02}_*.html")
@@ -42,7 +40,6 @@ def test_every_name_of_a_problem_leads_to_its_stub(site):
 
 
 def test_no_body_is_shown():
-    """Whatever a module contains, only signatures and docstrings of its definitions are shown."""
     source = '''
 @given
 def area(
@@ -77,7 +74,6 @@ class Square:
 
 
 def test_a_docstring_is_text():
-    """Prose becomes paragraphs, arguments a list; lines of formulas stay lines."""
     docstring = """Move `p`.
 
     m ← β m
@@ -114,10 +110,6 @@ LONG = 24
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
 def test_no_line_of_a_solution_is_on_a_page(site):
-    """No line is in the text, in the code or in the files that a page loads.
-
-    Spaces and quotes are ignored.
-    """
     secret = {
         code: where for code, where in secret_leaks.secrets(COURSE).items() if len(code) >= LONG
     }
@@ -132,7 +124,6 @@ def test_no_line_of_a_solution_is_on_a_page(site):
 
 
 def test_no_code_on_a_page_defines_what_a_problem_asks_for():
-    """Blocks of code call the student's functions and define none of them."""
     asked = {name for problem in COURSE.problems for name in problem.functions}
     defined = set()
     for text in agreement.pages().values():

@@ -120,8 +120,6 @@ class Gradients(TypedDict):
 
 
 class GradientsAndCalls(Gradients):
-    """The same, and the number of calls of the function."""
-
     calls: int
 
 
@@ -147,7 +145,6 @@ def gradients_of(
         wrap: A function that calls its first argument with the others in its own way.
         x: The first input, which is also the last one.
         y: A leaf whose sine is the second input.
-        ids: Integers.
         parameters: Two matrices that the function uses from its enclosing scope.
         upstream: The output's gradient.
         requires_grad: Whether x and whether y requires a gradient.
@@ -243,8 +240,6 @@ def dropped(student: Any, *, x: Tensor, another: bool) -> Dropped:
 
 
 class WithoutGradients(TypedDict):
-    """The result of `without_gradients`."""
-
     output: Any
     requires_grad: bool
     calls: int
@@ -289,8 +284,6 @@ def autocast_dtypes(
 
 
 class Kept(TypedDict):
-    """The result of `bytes_kept`."""
-
     output: Any
     requires_grad: bool
     bytes: int

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kit.student import watching_generators
+from tests.probes import part
 
 # The operators that multiply two tensors, in every form that a solution may use.
 PRODUCTS = {
@@ -54,13 +55,8 @@ def linear_backward_by_need(student: Any, *, calls: Sequence[Sequence[Tensor]]) 
             linear_backward(*args)
         with _Products() as alone:
             weight_alone = linear_backward(*args, need_input_grad=False)
-        counted.append(
-            {
-                "weight_alone": weight_alone,
-                "products_for_both": both.count,
-                "products_for_weight": alone.count,
-            }
-        )
+        counts = {"products_for_both": both.count, "products_for_weight": alone.count}
+        counted.append(part(Counted, {"weight_alone": weight_alone, **counts}))
     return counted
 
 
@@ -140,8 +136,7 @@ class Product(TypedDict):
 
 def matmul_each(student: Any, *, calls: Sequence[tuple[Tensor, Tensor, Tensor]]) -> list[Product]:
     """MatMul.apply and a backward pass for each a, b and upstream gradient."""
-    each = [_matmul(student, *call) for call in calls]
-    return [{"output": got["output"], "gradients": got["gradients"]} for got in each]
+    return [part(Product, _matmul(student, *call)) for call in calls]
 
 
 class Alone(TypedDict):
@@ -164,10 +159,7 @@ def matmul_by_need(student: Any, *, calls: Sequence[tuple[Tensor, Tensor, Tensor
     found: list[ByNeed] = []
     for call in calls:
         each = [_matmul(student, *call, needs) for needs in ((True, False), (False, True))]
-        alone: list[Alone] = [
-            {k: got[k] for k in ("gradients", "returned", "products")}  # type: ignore[misc]
-            for got in each
-        ]
+        alone = [part(Alone, got) for got in each]
         found.append({"products_for_both": _matmul(student, *call)["products"], "alone": alone})
     return found
 
@@ -193,8 +185,6 @@ def matmul_after_a_change(student: Any, *, a: Tensor, b: Tensor) -> list[bool]:
 
 
 class Differences(TypedDict):
-    """The result of `numerical_gradient`."""
-
     result: Any
     inputs: list[Tensor]
     grad_mode_is_the_same: bool
@@ -213,12 +203,9 @@ def _numerical_gradient(
     """numerical_gradient of Σ cubic · x³ + Π (1 + Σ linear · x), hidden from autograd.
 
     Args:
-        student: The package.
-        inputs: The inputs.
         cubic: Coefficients of each input's cubes.
         linear: Coefficients of each input in its factor of the product.
         requires_grad: Whether the inputs are leaves that require a gradient.
-        **options: Passed on.
     """
 
     def f(*points: Tensor) -> Tensor:
@@ -328,10 +315,6 @@ def _intermediate_gradients(
     """intermediate_gradients of a small net, and the states of net and input before and after it.
 
     Args:
-        student: The package.
-        net: The weights of `_Net`.
-        x: The net's input.
-        names: The submodules.
         inplace: Whether the net's activations work in place.
         frozen: Which parameters are frozen: "all", those of "blocks", or none.
         gradients: Whether x and every second parameter already have a gradient.
@@ -341,8 +324,8 @@ def _intermediate_gradients(
     if frozen:
         (module if frozen == "all" else module.blocks).requires_grad_(False)
     module.blocks[-1].eval()
-    for part in module.modules():
-        part.register_forward_hook(lambda *_: None)  # not the student's
+    for layer in module.modules():
+        layer.register_forward_hook(lambda *_: None)  # not the student's
     x = x.detach()
     if gradients:
         x.requires_grad_().grad = torch.full_like(x, 3)
@@ -436,7 +419,6 @@ def make_model(
     """Matrices with a tanh between them.
 
     Args:
-        weights: The matrices.
         embed: The weight of an embedding before them.
         already: The gradients that the first parameters already have.
         frozen: Whether the first matrix is frozen.
@@ -476,12 +458,7 @@ def _accumulate_gradients(
     """accumulate_gradients of a small model.
 
     Args:
-        student: The package.
-        x: Inputs.
-        y: Targets.
-        micro_batch_size: Passed on.
         watch: Whether to count the tensors that autograd keeps.
-        **of_a_model: See `make_model`.
     """
     model = make_model(**of_a_model)
     rows: list[int] = []

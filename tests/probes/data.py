@@ -21,8 +21,6 @@ Array = np.ndarray[Any, Any]
 
 
 class Opened(TypedDict):
-    """The result of `opened`."""
-
     is_memmap: bool
     tokens: Any
     dtype: str
@@ -38,8 +36,6 @@ class OpenedLong(TypedDict):
 
 
 class Copied(TypedDict):
-    """The result of `batch_on_a_stand_in`."""
-
     batch: list[Any]
     devices: list[str]
     pinned: bool  # whether each copy was from pinned memory

@@ -27,8 +27,6 @@ class Pass(TypedDict):
 
 
 class Escaped(TypedDict):
-    """The result of `after_exception`."""
-
     escaped: bool
     total: Any
     total_later: Any
@@ -42,8 +40,6 @@ class Trace(TypedDict):
 
 
 class Traces(TypedDict):
-    """The result of `with_and_without`."""
-
     without: Trace
     with_counter: Trace
 

@@ -354,7 +354,6 @@ def prefetched(
         moves: Whether the consumer changes to another stream after its first batch. If kernels are
             slow, the first stream has done its work by then.
         iters: How often `iter` is called: before the first batch, and after it.
-        to: The device of the Prefetcher.
     """
     with _gpu(device, slow=slow) as gpu:
         # Pinning new memory may wait for the GPU, so provide pinned memory that can be reused.
@@ -422,12 +421,7 @@ class _Source:
 
 
 def _consumed(
-    prefetcher: Any,
-    gpu: Any,
-    source: _Source,
-    to: str,
-    iters: int,
-    move: Callable[[], None],
+    prefetcher: Any, gpu: Any, source: _Source, to: str, iters: int, move: Callable[[], None]
 ) -> Prefetched:
     out: Prefetched = {
         "seen": [], "devices": [], "drawn": [], "copies": [],

@@ -35,8 +35,6 @@ class Ran(TypedDict):
 
 
 class Counts(TypedDict):
-    """The result of `counts`."""
-
     all: Any
     trainable: Any
 
@@ -139,7 +137,6 @@ def counts(
     """count_parameters of a module: of all parameters, and of the trainable ones.
 
     Args:
-        student: The package.
         parameters: The shapes of its parameters, whose dotted names make submodules.
         frozen: The names of those without requires_grad.
         ties: Further names, each with the name of the parameter that it stands for.

@@ -4,8 +4,10 @@ Tensors are returned unchanged. The grader gets copies of them in its own proces
 returns a tensor's device as a word.
 """
 
+import functools
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypedDict
@@ -17,6 +19,7 @@ from torch import Tensor, nn
 
 from kit import gpu_stand_in
 from kit.student import seed_generators
+from tests.probes.training import Bigram
 
 
 class Placed(TypedDict):
@@ -44,7 +47,6 @@ class Trained(Placed):
     """The result of `trained`: TrainResult's losses, parameters, dtypes and devices."""
 
     losses: Any
-    eval_losses: Any
     dtypes: list[torch.dtype]
     logits_dtypes: list[torch.dtype]
     seen: list[Tensor]  # tokens of each forward pass in training mode
@@ -155,25 +157,8 @@ def _step(model: nn.Module, optimizer: torch.optim.Optimizer, gradients: Sequenc
     optimizer.step()
 
 
-class _Bigram(nn.Module):
-    """Logits of the next token: the current one's embedding, with dropout, times a matrix."""
-
-    def __init__(self, embedding: Tensor, head: Tensor, dropout: float) -> None:
-        super().__init__()
-        self.embedding, self.head = nn.Parameter(embedding.clone()), nn.Parameter(head.clone())
-        self.dropout = nn.Dropout(dropout)
-        self.dtypes: list[torch.dtype] = []
-        self.seen: list[Tensor] = []
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Return the logits. In eval mode, draw a random number although dropout draws none."""
-        if self.training:
-            self.seen.append(tokens.detach().clone())
-        else:
-            torch.rand(1, device=tokens.device)
-        logits = F.linear(self.dropout(F.embedding(tokens, self.embedding)), self.head)
-        self.dtypes.append(logits.dtype)
-        return logits
+class _Stopped(Exception):
+    """Raised to end a run in the middle."""
 
 
 def trained(
@@ -193,50 +178,53 @@ def trained(
 
     Both runs of such a pair use the same checkpoint, and the second run starts with other weights.
     """
+    seen: list[Tensor] = []
+    logits_dtypes: list[torch.dtype] = []
+    weights = [embedding, head]
+    runs: list[int | None] = [None] if stop_after is None else [stop_after, None]
     seed_generators(0)
     with TemporaryDirectory() as folder:
         path = str(Path(folder) / "checkpoint")
         paths = {"checkpoint_path": path, "checkpoint_every": stop_after} if stop_after else {}
         made = student.training.TrainConfig(**config, **paths, device=device)
-        if stop_after is not None:
-            first = _Bigram(embedding.to(device), head.to(device), dropout)
-            _until(student, stop_after, first, tokens, made)
-            embedding, head = torch.full_like(embedding, 0.5), torch.full_like(head, 0.5)
-        model = _Bigram(embedding.to(device), head.to(device), dropout)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
-        result = student.training.train(model, optimizer, tokens, made, val_tokens=tokens)
+        for most in runs:
+            seen.clear()
+            logits_dtypes.clear()
+            model = Bigram(*(w.to(device) for w in weights), dropout=dropout)
+            model.on_forward = functools.partial(_noted, seen, logits_dtypes, most)
+            optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+            with suppress(_Stopped):
+                result = student.training.train(model, optimizer, tokens, made, val_tokens=tokens)
+            weights = [torch.full_like(w, 0.5) for w in weights]
     kept = [p.grad for p in model.parameters() if p.grad is not None]
     tensors = [*model.parameters(), *kept, *_state_of(optimizer)]
     return {
         **_placed(tensors),
         "losses": result.losses,
-        "eval_losses": result.eval_losses,
         "dtypes": [x.dtype for x in tensors],
-        "logits_dtypes": model.dtypes,
-        "seen": model.seen,
+        "logits_dtypes": logits_dtypes,
+        "seen": seen,
         "next_random": torch.rand(4, device=device),
     }
 
 
-class _Stopped(Exception):
-    """Raised to end a run in the middle."""
-
-
-def _until(student: Any, steps: int, model: nn.Module, tokens: Any, config: Any) -> None:
-    """A run that its optimizer stops after some steps."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
-    done: list[int] = []
-
-    def stop(*unused: Any) -> None:
-        done.append(1)
-        if len(done) > steps:
-            raise _Stopped
-
-    optimizer.register_step_pre_hook(stop)
-    try:
-        student.training.train(model, optimizer, tokens, config, val_tokens=tokens)
-    except _Stopped:
-        return
+def _noted(
+    seen: list[Tensor],
+    dtypes: list[torch.dtype],
+    most: int | None,
+    model: Bigram,
+    tokens: Tensor,
+    logits: Tensor,
+) -> Tensor:
+    """Note a forward pass. In eval mode, draw a random number although dropout draws none."""
+    if not model.training:
+        torch.rand(1, device=tokens.device)
+    elif len(seen) == most:
+        raise _Stopped
+    else:
+        seen.append(tokens.detach().clone())
+    dtypes.append(logits.dtype)
+    return logits
 
 
 def recomputed(student: Any, *, device: str, x: Tensor, weight: Tensor) -> Placed:

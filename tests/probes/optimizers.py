@@ -7,23 +7,19 @@ parameters are passed as a generator.
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
 
 
 class Leavings(TypedDict):
-    """The result of `leavings`."""
-
     parameters: list[Tensor]
     views: list[Tensor]
     gradients: list[Tensor | None]
 
 
 class Call(TypedDict):
-    """The result of `with_closure`."""
-
     seen: list[list[Tensor]]
     grad_enabled: list[bool]
     loss: Tensor
@@ -32,8 +28,6 @@ class Call(TypedDict):
 
 
 class Clipped(TypedDict):
-    """The result of `clipped`."""
-
     returned: Any
     gradients: list[Tensor | None]
     views: list[Tensor | None]
@@ -49,6 +43,15 @@ class BytesOfRun(TypedDict):
 
 Gradients = Sequence[Sequence[Tensor | None]]
 Groups = Sequence[dict[str, Any]]
+
+
+class Run(TypedDict):
+    """An optimizer's name, parameters, a gradient or None for each in each step, and options."""
+
+    optimizer: str
+    parameters: Sequence[Tensor]
+    gradients: Gradients
+    options: dict[str, Any]
 
 
 def trajectory(student: Any, *, optimizer: str, **inputs: Any) -> list[list[Tensor]]:
@@ -69,11 +72,7 @@ def run_steps(
     """The parameters after each step of an optimizer.
 
     Args:
-        make: The optimizer's class.
-        parameters: The initial values of the parameters.
         gradients: For each step, one gradient or None per parameter.
-        options: Keyword arguments of `make`.
-        groups: The parameter groups.
         rates: For each step, the learning rate that every group gets before the step.
         views: Whether parameters and gradients are transposed and sliced views.
     """
@@ -87,9 +86,7 @@ def run_steps(
         for lr in rates[step : step + 1]:
             for group in optimizer.param_groups:
                 group["lr"] = lr
-        _set_gradients(leaves, row, views=views)
-        optimizer.step()
-        after.append(_values(leaves))
+        after += _steps(leaves, optimizer, [row], views=views)
     return after
 
 
@@ -114,77 +111,38 @@ def alone(
         made = getattr(student.optimizers, optimizer)([leaf], **{**options, **_own_options(group)})
         for step, row in enumerate(gradients):
             if row[i] is not None and step >= group.get("joins", 0):
-                _set_gradients([leaf], [row[i]])
-                made.step()
+                _steps([leaf], made, [[row[i]]])
             rows[step][i] = leaf.detach().clone()
     return rows
 
 
-def resumed(
-    student: Any,
-    *,
-    optimizer: str,
-    parameters: Sequence[Tensor],
-    gradients: Gradients,
-    options: dict[str, Any],
-    stop: int,
-) -> list[list[Tensor]]:
+def resumed(student: Any, *, stop: int, **run: Unpack[Run]) -> list[list[Tensor]]:
     """The parameters after each step from `stop` on, taken by a new optimizer.
 
     The new optimizer loads the first one's state_dict before that.
     """
-    make = getattr(student.optimizers, optimizer)
-    leaves = [nn.Parameter(p.clone()) for p in parameters]
-    first = make(leaves, **options)
-    for row in gradients[:stop]:
-        _set_gradients(leaves, row)
-        first.step()
-    leaves = [nn.Parameter(p) for p in _values(leaves)]
-    second = make(leaves, **options)
+    leaves, first = _made(student.optimizers, run)
+    _steps(leaves, first, run["gradients"][:stop])
+    leaves, second = _made(student.optimizers, {**run, "parameters": _values(leaves)})
     second.load_state_dict(copy.deepcopy(first.state_dict()))
-    after = []
-    for row in gradients[stop:]:
-        _set_gradients(leaves, row)
-        second.step()
-        after.append(_values(leaves))
-    return after
+    return _steps(leaves, second, run["gradients"][stop:])
 
 
-def state_elements(
-    student: Any,
-    *,
-    optimizer: str,
-    parameters: Sequence[Tensor],
-    gradients: Gradients,
-    options: dict[str, Any],
-) -> int:
+def state_elements(student: Any, **run: Unpack[Run]) -> int:
     """The number of elements of all tensors in an optimizer's state after some steps."""
-    leaves = [nn.Parameter(p.clone()) for p in parameters]
-    made = getattr(student.optimizers, optimizer)(leaves, **options)
-    for row in gradients:
-        _set_gradients(leaves, row)
-        made.step()
+    leaves, made = _made(student.optimizers, run)
+    _steps(leaves, made, run["gradients"])
     return _elements(made.state)
 
 
-def leavings(
-    student: Any,
-    *,
-    optimizer: str,
-    parameters: Sequence[Tensor],
-    gradients: Gradients,
-    options: dict[str, Any],
-) -> Leavings:
+def leavings(student: Any, **run: Unpack[Run]) -> Leavings:
     """The parameters after steps, other views of them made before, and the last gradients.
 
     Each parameter is a transposed view itself.
     """
-    leaves = [nn.Parameter(_view(p)) for p in parameters]
+    leaves, made = _made(student.optimizers, run, views=True)
     views = [p.detach() for p in leaves]
-    made = getattr(student.optimizers, optimizer)(leaves, **options)
-    for row in gradients:
-        _set_gradients(leaves, row, views=True)
-        made.step()
+    _steps(leaves, made, run["gradients"], views=True)
     return {
         "parameters": _values(leaves),
         "views": [view.clone() for view in views],
@@ -247,21 +205,11 @@ def bytes_of_states(student: Any, *, states: Sequence[dict[str, Any]]) -> Any:
     return student.optimizers.optimizer_state_bytes(optimizer)
 
 
-def bytes_of_run(
-    student: Any,
-    *,
-    optimizer: str,
-    parameters: Sequence[Tensor],
-    gradients: Gradients,
-    options: dict[str, Any],
-) -> BytesOfRun:
+def bytes_of_run(student: Any, **run: Unpack[Run]) -> BytesOfRun:
     """The student's count for one of torch's optimizers, before its first step and after some."""
-    leaves = [nn.Parameter(p.clone()) for p in parameters]
-    made = getattr(torch.optim, optimizer)(leaves, **options)
+    leaves, made = _made(torch.optim, run)
     before = student.optimizers.optimizer_state_bytes(made)
-    for row in gradients:
-        _set_gradients(leaves, row)
-        made.step()
+    _steps(leaves, made, run["gradients"])
     return {"before": before, "after": student.optimizers.optimizer_state_bytes(made)}
 
 
@@ -277,11 +225,8 @@ def clipped(
     """The result of clip_gradient_norm, and what it leaves.
 
     Args:
-        student: The package.
         gradients: One gradient or None per parameter. A parameter is a third as large as its
             gradient, or 1.
-        max_l2_norm: The second argument of the call.
-        options: Keyword arguments.
         views: Whether each gradient is a transposed and sliced view.
         passed_as: How the parameters are passed, a key of `_ITERABLES`.
 
@@ -300,6 +245,30 @@ def clipped(
         "views": [_copy(g) for g in inside],
         "parameters": _values(leaves),
     }
+
+
+def _made(
+    module: Any, run: Run, *, views: bool = False
+) -> tuple[list[nn.Parameter], torch.optim.Optimizer]:
+    """The parameters of a run, and a new optimizer of this module for them."""
+    leaves = [nn.Parameter(_view(p) if views else p.clone()) for p in run["parameters"]]
+    return leaves, getattr(module, run["optimizer"])(leaves, **run["options"])
+
+
+def _steps(
+    leaves: Sequence[nn.Parameter],
+    optimizer: torch.optim.Optimizer,
+    gradients: Gradients,
+    *,
+    views: bool = False,
+) -> list[list[Tensor]]:
+    """The parameters after each of these steps."""
+    after = []
+    for row in gradients:
+        _set_gradients(leaves, row, views=views)
+        optimizer.step()
+        after.append(_values(leaves))
+    return after
 
 
 def _model_of(leaves: Sequence[nn.Parameter]) -> nn.Module:
@@ -324,11 +293,9 @@ def _view(x: Tensor) -> Tensor:
 
 
 def _first_groups(leaves: Sequence[Tensor], groups: Groups) -> Any:
-    return (
-        [_as_torch(leaves, g) for g in groups if not g.get("joins")]
-        if groups
-        else (p for p in leaves)
-    )
+    if not groups:
+        return (p for p in leaves)
+    return [_as_torch(leaves, g) for g in groups if not g.get("joins")]
 
 
 def _as_torch(leaves: Sequence[Tensor], group: dict[str, Any]) -> dict[str, Any]:

@@ -8,16 +8,12 @@ from torch import Tensor, nn
 
 
 class Bytes(TypedDict):
-    """The result of `bytes_of_parameters`."""
-
     tensors: list[Any]
     storages: list[Any]
     together: Any
 
 
 class Windows(TypedDict):
-    """The result of `windows`."""
-
     result: Any
     later: Any  # the same windows after each number of x has changed its sign
 

@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kit.student import seed_generators
+from tests.probes import part
 from tests.probes.checkpointing import killed_by_a_large_file
 from tests.probes.data import read_only_allowed
 
@@ -105,8 +106,7 @@ class Bigram(nn.Module):
     """Logits of the next token: the current one's embedding, perhaps with dropout, times a matrix.
 
     Args:
-        embedding: Of shape (vocabulary, width).
-        head: Of shape (vocabulary, width).
+        embedding, head: Of shape (vocabulary, width).
         dropout: Fraction of the embedding's weights that are dropped in training mode.
         unused: Whether the model has a parameter that never gets a gradient.
         frozen: Whether that parameter is frozen.
@@ -159,9 +159,6 @@ class Watch:
     """Records the calls of a model and an optimizer, and breaks a loss on request.
 
     Args:
-        model: The model to watch.
-        optimizer: The optimizer to watch.
-        folder: The folder of the run's files.
         kill_at: Numbers of steps after which the folder is copied, in the next forward pass, to
             "<folder> 0", "<folder> 1" and so on. In such a run, gradients are cleared after each
             step, so that a forgotten zero_grad is not counted as a second mistake.
@@ -256,14 +253,7 @@ def trained(student: Any, **inputs: Any) -> Trained:
     """One run in this process; the inputs are those of `_run`."""
     with _folder() as folder:
         run = _run(student, folder, **inputs)
-    return {
-        **_returned(run),
-        "forwards": run["forwards"],
-        "steps": run["steps"],
-        "parameters": run["parameters"],
-        "has_float32_state": run["has_float32_state"],
-        "autocast_in_backward": run["autocast_in_backward"],
-    }
+    return part(Trained, run)
 
 
 def one_after_the_other(
@@ -282,7 +272,7 @@ def _logged(student: Any, folder: Path, *, val_tokens: Array, **inputs: Any) -> 
     passes, first = run["forwards"], int(val_tokens.min())  # all training tokens are smaller
     places = zip(passes["tokens"], passes["steps_before"], run["lines"], strict=True)
     lines = [(step, count) for tokens, step, count in places if int(tokens.max()) < first]
-    return {**_ended(run), "lines": lines}
+    return {**part(Ended, run), "lines": lines}
 
 
 def trained_on_endless_data(
@@ -297,7 +287,7 @@ def trained_on_endless_data(
     got = trained(student, train_tokens=tokens, val_tokens=tokens, **run)
     seen = got["forwards"]
     pairs = zip(seen["tokens"], seen["steps_before"], strict=True)
-    return _returned(got), [tokens for tokens, step in pairs if not step]
+    return part(Returned, got), [tokens for tokens, step in pairs if not step]
 
 
 def with_and_without_evaluations(student: Any, *, config: dict[str, Any], **run: Any) -> Compared:
@@ -333,7 +323,6 @@ def killed(
     Args:
         kill_at: Numbers of steps. They need not all be reached.
         leave: For each kill, text to add at the end of the log.
-        run: The inputs of `_run`.
     """
     with _folder() as root:
         whole = _run(student, root / "run", watch={"kill_at": kill_at}, **run)
@@ -344,20 +333,12 @@ def killed(
                 with open(folder / "log", "a") as log:
                     log.write(text)
             done = _run(student, folder, watch={"kill_at": ()}, **_renewed(run, folder))
-            again.append(_ended(done))
-        return {"whole": _ended(whole), "again": again}
+            again.append(part(Ended, done))
+        return {"whole": part(Ended, whole), "again": again}
 
 
 def _finish(student: Any, folder: Path, run: dict[str, Any]) -> None:
     _run(student, folder, **_renewed(run, folder))
-
-
-def _returned(run: Trained) -> Returned:
-    return {"result": run["result"], "stopped": run["stopped"]}
-
-
-def _ended(run: Run) -> Ended:
-    return {**_returned(run), "parameters": run["parameters"], "log": run["log"]}
 
 
 def _as_it_was_left(root: Path, place: int) -> Path:
@@ -394,8 +375,8 @@ def killed_while_writing(
         except NotImplementedError:
             raise
         except Exception as e:
-            return _returned(whole), {"result": None, "stopped": False}, type(e).__name__
-        return _returned(whole), _returned(again), ""
+            return part(Returned, whole), {"result": None, "stopped": False}, type(e).__name__
+        return part(Returned, whole), part(Returned, again), ""
 
 
 def _run(

@@ -165,22 +165,6 @@ def test_a_warm_up_begins_at_0(student):
         expect.tensor(p.detach(), want, of="AdamW", atol=TOLERANCE, name=name)
 
 
-def test_a_gradient_of_zeros_is_a_gradient(student):
-    """With it, a weight still decays: 1 · (1 − 0.1 · 0.5) = 0.95. Its layout does not matter."""
-    p = nn.Parameter(torch.ones(3, 2).t())  # not contiguous
-    optimizer = student.optimizers.AdamW([p], **OPTIONS)
-    for gradient, expected in [(0.0, 0.95), (0.0, 0.9025)]:
-        p.grad = torch.full_like(p, gradient)
-        optimizer.step()
-        want, name = torch.full((2, 3), expected), "p after a step with gradients of 0"
-        expect.tensor(p.detach(), want, of="AdamW", atol=1e-6, name=name)
-    p = nn.Parameter(torch.ones(3, 2).t())
-    constant_gradient_step(student.optimizers.AdamW([p], **OPTIONS), p)
-    name = "p after a step, where p is not contiguous"
-    want = torch.full((2, 3), 0.9)
-    expect.tensor(p.detach(), want, of="AdamW", atol=TOLERANCE, name=name)
-
-
 def test_a_group_that_is_added_later_is_updated(student):
     """A later parameter counts steps from its own first one: 0.9, as for a new optimizer."""
     p, late = (nn.Parameter(torch.ones(3)) for _ in range(2))

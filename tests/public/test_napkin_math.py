@@ -236,18 +236,6 @@ def test_reserve_and_rounding_by_hand(student):
         expect.value(got, want, of="min_devices", inputs=inputs)
 
 
-def test_days_of_a_short_run(student):
-    """6 · 1000 · 1000 FLOPs at 1e12 per second are 6 µs, at 8e12 per second 0.75 µs.
-
-    An MFU of 1 is the highest that is possible.
-    """
-    ra, hw = student.resource_accounting, a_gpu(student)
-    for dtype, seconds in [(FP32, 6e-6), (BF16, 0.75e-6)]:
-        got, want = ra.training_days(1000, 1000, hw, dtype, 1, 1.0), seconds / 86_400
-        inputs = f"1000 parameters, 1000 tokens, {dtype}, one device, mfu 1"
-        expect.number(got, want, of="training_days", tolerance=1e-6 * want, inputs=inputs)
-
-
 def test_compute_optimal_with_another_ratio(student):
     """N = √(180 / 45) = 2 for 7.5 tokens per parameter. N = √(450 / 72) = 2.5 is not rounded."""
     for flops, ratio, n in [(180.0, 7.5, 2.0), (450.0, 12.0, 2.5)]:

@@ -78,7 +78,7 @@ def test_quantize_blocks_of_the_example(student):
     expect.tensor(scales, want, of="quantize_blocks", **more)
     expected = torch.tensor([2, 0, 3, 2, 4], dtype=torch.uint8)
     hints = [
-        (torch.tensor([3, 0, 4, 2, 4]), "is x scaled, and does the lower of two near codes win?"),
+        (torch.tensor([3, 0, 4, 2, 4]), "is x scaled, and does the lower of two near codes win?")
     ]
     more = {"name": "the codes", "inputs": inputs, "hints": hints}
     expect.tensor(codes, expected, of="quantize_blocks", **more)

@@ -59,10 +59,7 @@ def test_square_matmul_is_compute_bound_from_887(student):
     ra = student.resource_accounting
     for n, expected in [(886, False), (887, True)]:
         got = ra.is_compute_bound(2 * n**3, 3 * n**2 * 2, ra.H100_SXM, torch.bfloat16)
-        inputs, hint = (
-            f"n = {n}, H100_SXM, bfloat16",
-            "is computing what takes longer?",
-        )
+        inputs, hint = (f"n = {n}, H100_SXM, bfloat16", "is computing what takes longer?")
         expect.value(got, expected, of="is_compute_bound", inputs=inputs, hint=hint)
 
 
@@ -128,18 +125,6 @@ def test_min_rows_of_the_examples(student):
         expect.value(got, expected, of="min_rows", optional=True, inputs=inputs, hints=hints)
 
 
-def test_min_rows_is_where_is_compute_bound_turns(student):
-    """One row fewer is memory-bound."""
-    ra, bf16 = student.resource_accounting, torch.bfloat16
-    for k, n, hw in [(4096, 4096, ra.H100_SXM), (1000, 30_000, ra.A100_80GB)]:
-        rows = ra.min_rows(k, n, hw, bf16)
-        expect.kind(rows, int, of="min_rows", optional=True)
-        for m, expected in [(rows, True), (rows - 1, False)]:
-            inputs = f"min_rows({k}, {n}, {hw.name}, bfloat16) is {rows}; at {m} rows"
-            got = ra.is_compute_bound(2 * m * k * n, 2 * (m * k + k * n + m * n), hw, bf16)
-            expect.value(got, expected, of="min_rows", optional=True, inputs=inputs)
-
-
 def device(student, **changes):
     """A device of 1e12 FLOP/s in float32 and 4e12 in bfloat16, with 1e10 bytes/s."""
     given = {
@@ -170,26 +155,6 @@ def test_intensities_by_hand(student):
     expect.number(got, side / 6, of="matmul_intensity", tolerance=0.3, inputs=inputs)
     got, inputs = ra.elementwise_intensity(3, 2, 3, torch.float64), "3, 2, 3, float64"
     expect.number(got, 0.075, of="elementwise_intensity", tolerance=1e-7, inputs=inputs)
-
-
-def test_short_times_and_small_shares(student):
-    """1,000 FLOPs of 1e12 per second take 1 ns; 3 FLOPs per 7 ns and device are 3 / 7000.
-
-    0.1 FLOP per byte reaches a thousandth of the peak.
-    """
-    ra, fp32 = student.resource_accounting, torch.float32
-    hw = device(student)
-    got, inputs = ra.roofline_seconds(1000, 3, hw, fp32), "1000 FLOPs, 3 bytes"
-    expect.number(got, 1e-9, of="roofline_seconds", tolerance=1e-15, inputs=inputs)
-    got, want = ra.roofline_seconds(1e12 / 3, 3, hw, fp32), 1 / 3
-    inputs = "1e12 / 3 FLOPs, 3 bytes"
-    expect.number(got, want, of="roofline_seconds", tolerance=1e-6, inputs=inputs)
-    for options, want in [((), 3 / 7000), ((2,), 3 / 14000)]:
-        inputs = f"3 FLOPs in 7e-9 s, num_devices {options or 'left out'}"
-        got = ra.mfu(3, 7e-9, hw, fp32, *options)
-        expect.number(got, want, of="mfu", tolerance=1e-6 * want, inputs=inputs)
-    got, inputs = ra.attainable_mfu(0.1, hw, fp32), "0.1 FLOP per byte, 100 at the ridge"
-    expect.number(got, 0.001, of="attainable_mfu", tolerance=1e-9, inputs=inputs)
 
 
 def test_every_function_takes_the_peak_of_the_dtype(student):
@@ -229,16 +194,3 @@ def test_every_function_refuses_a_dtype_without_a_peak(student):
             call(torch.float32)
         with expect.raises((ValueError, KeyError), of=of, when="hw has no peak for dtype"):
             call(half)
-
-
-def test_min_rows_may_be_many(student):
-    """In float32, m rows have 2 · m · 402² FLOPs and 4 · (2 · 402 · m + 402²) bytes.
-
-    More than 100 FLOPs per byte means 402 m > 400 m + 80,400. At 40,200 rows computing and moving
-    take equally long, so 40,200 and 40,201 are right.
-    """
-    inputs = "402, 402, 100 FLOP per byte in float32"
-    got = student.resource_accounting.min_rows(402, 402, device(student), torch.float32)
-    expect.kind(got, int, of="min_rows", name="the number of rows", optional=True)
-    right = got if got in (40_200, 40_201) else 40_200
-    expect.value(got, right, of="min_rows", optional=True, inputs=inputs)

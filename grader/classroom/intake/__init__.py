@@ -17,7 +17,6 @@ metadata without constructing any object that it names.
 """
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -83,7 +82,7 @@ def by_pattern(form: str, items: list[FolderItem]) -> Found:
             notes.append(f"{item.name} is left out: it does not fit {one_line(form, 100)}.")
             continue
         found.append(_record(item, match.groupdict()))
-    return found, first_notes(notes)
+    return Found(found, first_notes(notes))
 
 
 def _record(item: FolderItem, said: dict[str, str]) -> HandedIn:
@@ -109,22 +108,19 @@ EXPECTED = (
 )
 
 
-@dataclass(frozen=True)
-class Intake:
-    # Sorted by key, time, number and path. A group's submission occurs once per member.
-    handed_in: list[HandedIn]
-    notes: list[str]
+def recognise(folder: Path, form: str = "") -> Found:
+    """List the submissions in a class's folder, whose names may have a form; or a UsageError.
 
-
-def recognise(folder: Path, form: str = "") -> Intake:
-    """List the submissions in a class's folder, whose names may have a form; or a UsageError."""
+    They are sorted by key, time, number and path. A group's submission occurs once per member.
+    """
     items = items_in(folder)
     layout = next((read for fits, read in LAYOUTS if fits(items)), plain)
     handed_in, notes = by_pattern(form, items) if form else layout(items)
     if not handed_in:
         expected = f"no name fits --layout {one_line(form, 100)}" if form else EXPECTED
         raise UsageError(f"{shown(folder)} has nothing to grade: {expected}")
-    return Intake(sorted(set(handed_in), key=order), [*notes, *_notes_of_the_future(handed_in)])
+    listed = sorted(set(handed_in), key=lambda item: (item.key, *order(item)))
+    return Found(listed, [*notes, *_notes_of_the_future(handed_in)])
 
 
 def _notes_of_the_future(handed_in: list[HandedIn]) -> list[str]:
@@ -141,21 +137,13 @@ def _notes_of_the_future(handed_in: list[HandedIn]) -> list[str]:
     )
 
 
-def _of_kind(items: list[FolderItem], *kinds: str) -> list[FolderItem]:
-    return [item for item in items if item.kind in kinds]
-
-
 def _is_export(items: list[FolderItem]) -> bool:
-    return any(item.path.name == EXPORT for item in _of_kind(items, "file"))
-
-
-def _are_clones(items: list[FolderItem]) -> bool:
-    return not _of_kind(items, "archive", "module") and are_clones(_of_kind(items, "folder"))
+    return any(item.path.name == EXPORT and item.kind == "file" for item in items)
 
 
 # Whether a folder has a layout, and what reads it; the first that fits counts.
 LAYOUTS = (
     (_is_export, export),
     *((one.fits, one.read) for one in DOWNLOADS.values()),
-    (_are_clones, clones),
+    (are_clones, clones),
 )

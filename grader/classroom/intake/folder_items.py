@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from grader.base import files
 from grader.base.errors import UsageError
@@ -45,7 +46,12 @@ REASONS = {
     "module": "it is a module beside other submissions of its student",
 }
 
-Found = tuple[list[HandedIn], list[str]]  # the submissions of a layout, and notes
+
+class Found(NamedTuple):
+    """What a folder has."""
+
+    handed_in: list[HandedIn]
+    notes: list[str]
 
 
 @dataclass(frozen=True)
@@ -130,10 +136,10 @@ def shown(path: Path) -> str:
     return one_line(str(path), MAX_NAME)
 
 
-def order(item: HandedIn) -> tuple[str, float, int, str]:
-    """The key to sort by: the student, then the attempts from first to last."""
-    at = item.submitted_at.timestamp() if item.submitted_at else 0.0
-    return item.key, at, item.number or 0, os.fsdecode(item.path)
+def order(item: HandedIn) -> tuple[float, int, str]:
+    """The key to sort attempts by, from first to last; one without a time is before all others."""
+    at = item.submitted_at.timestamp() if item.submitted_at else float("-inf")
+    return at, item.number or 0, os.fsdecode(item.path)
 
 
 def moment(text: str | None, where: str) -> datetime | None:
@@ -150,10 +156,9 @@ def moment(text: str | None, where: str) -> datetime | None:
         )
     fraction = (match["fraction"] or "")[:6].ljust(6, "0")
     zone = "+00:00" if match["zone"] in ("Z", "UTC") else match["zone"]
-    leap = match["second"] == "60"  # a second that Python does not know
-    clock = f"{match['hour']}:{match['minute']}:{59 if leap else match['second']}.{fraction}"
+    clock = f"{match['hour']}:{match['minute']}:{match['second']}.{fraction}"
     with suppress(ValueError, OverflowError):
-        at = datetime.fromisoformat(f"{match['day']}T{clock}{zone}") + timedelta(seconds=leap)
+        at = datetime.fromisoformat(f"{match['day']}T{clock}{zone}")
         if is_possible(at):
             return at
     raise UsageError(f"{where}: {shown} is not a possible time")

@@ -31,9 +31,10 @@ SETTINGS = (
 )
 
 
-def are_clones(folders: list[FolderItem]) -> bool:
-    """Whether there are folders, and all are repositories."""
-    return bool(folders) and not _no_clones(folders)
+def are_clones(items: list[FolderItem]) -> bool:
+    """Whether there are folders beside no archives and modules, and all are repositories."""
+    graded = [item for item in items if item.kind in ("archive", "folder", "module")]
+    return bool(graded) and not _no_clones(graded)
 
 
 def _no_clones(items: list[FolderItem]) -> list[FolderItem]:
@@ -72,7 +73,7 @@ def clones(items: list[FolderItem]) -> Found:
     if without := [item.name for item, at in zip(folders, times, strict=True) if at is None]:
         notes.append(f"The last commit of {', '.join(without[:5])} cannot be read: it has no time.")
     others = [item for item in items if item.kind != "folder"]
-    return found, notes + notes_of_skipped(others)
+    return Found(found, notes + notes_of_skipped(others))
 
 
 def _time_of(repository: Path) -> datetime | None:

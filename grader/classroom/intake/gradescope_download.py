@@ -66,7 +66,7 @@ def export(items: list[FolderItem]) -> Found:
     ]
     others = [i for i in items if i.kind != "folder" and i.path != source]
     skipped = notes_of_skipped(others, archive="it is not part of the Gradescope export")
-    return handed_in, [*first_notes(nameless), *first_notes(absent), *skipped]
+    return Found(handed_in, [*first_notes(nameless), *first_notes(absent), *skipped])
 
 
 def _described(path: Path) -> dict[str, _Exported]:

@@ -48,7 +48,7 @@ def plain(items: list[FolderItem]) -> Found:
     notes: list[str] = []
     graded = [item for item in items if item.kind in ("archive", "folder", "module")]
     for item in graded:
-        notes += _check_that_it_is_a_student(item, alone=len(items) == 1)
+        _check_that_it_is_a_student(item, alone=len(items) == 1)
         whole = _one_of_a_student(item)
         attempts, unread = _attempts(item, whole)
         handed_in += attempts or [whole]
@@ -58,11 +58,10 @@ def plain(items: list[FolderItem]) -> Found:
     for item in [item for item in others if item.kind == "file" and UNREADABLE.search(item.name)]:
         others.remove(item)
         handed_in.append(_unreadable(item))
-    return handed_in, [*doubtful, *first_notes(notes), *notes_of_skipped(others)]
+    return Found(handed_in, [*doubtful, *first_notes(notes), *notes_of_skipped(others)])
 
 
 def _warnings(graded: list[FolderItem], attempts: int) -> list[str]:
-    """What a person should check about the names."""
     archives = [item for item in graded if item.kind == "archive"]
     found = [note for one in DOWNLOADS.values() for note in _warn_of(one, archives)]
     found += [*_warn_of_times(graded), *warn_of_clones(graded)]
@@ -84,26 +83,19 @@ def _unreadable(item: FolderItem) -> HandedIn:
     )
 
 
-def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> list[str]:
-    """Refuse a folder that cannot be one student's; return notes on Gradescope's files in it."""
+def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> None:
+    """Refuse a folder that cannot be one student's, who may have written Gradescope's file."""
     if item.kind != "folder":
-        return []
+        return
     if alone and has_file(item.path, EXPORT) and _has_submissions(item.path):
         raise UsageError(f"{shown(item.path)} is a Gradescope export; pass that folder instead")
     if item.path.name == "assignment":
         raise UsageError(
             f"{shown(item.path.parent)} is a single submission; pass the folder of the whole class"
         )
-    if not has_file(item.path, EXPORT):
-        return []
-    return [
-        f"{item.name}/{EXPORT} is ignored: it is in one student's folder, and the student may have "
-        "written it."
-    ]
 
 
 def _has_submissions(folder: Path) -> bool:
-    """Whether a folder has subfolders named like Gradescope's submissions."""
     with suppress(UsageError):
         return any(
             i.kind == "folder" and GRADESCOPE.fullmatch(i.path.name) for i in items_in(folder)
@@ -131,11 +123,11 @@ def _attempts(item: FolderItem, whole: HandedIn) -> Found:
         inside = items_in(item.path) if item.kind == "folder" else []
     folders = [i.path for i in inside if i.kind == "folder"]
     if any(os.path.isdir(path / "assignment") for path in [item.path, *folders]):
-        return [], []
+        return Found([], [])
     archives = [i for i in inside if i.kind == "archive"]
     if len(archives) > MOST_ATTEMPTS:
         found = f"its folder has {len(archives):,} archives; expected at most {MOST_ATTEMPTS}"
-        return [msgspec.structs.replace(whole, doubt=found)], []
+        return Found([msgspec.structs.replace(whole, doubt=found)], [])
     archives.sort(key=lambda archive: (_modified(archive), archive.path.name))
     links = [
         f"{item.name}/{i.name} is left out: {REASONS[i.kind]}."
@@ -148,10 +140,11 @@ def _attempts(item: FolderItem, whole: HandedIn) -> Found:
         for i in archives
         if TIMED.fullmatch(i.stem)
     ]
-    return [
+    each = [
         msgspec.structs.replace(whole, path=i.path, number=number)
         for number, i in enumerate(archives, start=1)
-    ], links + dated
+    ]
+    return Found(each, links + dated)
 
 
 def _modified(item: FolderItem) -> float:

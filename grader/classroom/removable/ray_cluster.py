@@ -46,7 +46,6 @@ MIB = 2**20
 LOOK_SECONDS = 2.0  # how often the list of nodes is read
 WITHOUT_NODES_SECONDS = 60.0  # how long a batch waits for a node that can grade
 DEATHS = 3  # a node is no longer used after this many of its graders died without a result between
-GOODBYE_SECONDS = 10.0
 CONNECT_SECONDS = 10.0
 
 
@@ -109,9 +108,6 @@ class Grader:
         except Exception as e:  # one submission never stops the others
             reply = Reply(fault=fault_of(e))
         return msgspec.json.encode(reply)
-
-    def close(self) -> None:
-        self._held.close()
 
 
 @dataclass
@@ -187,7 +183,6 @@ class RayExecutor:
                     if calls[call] in self._actors:
                         yield from self._finish(calls[call])
                 yield None
-            self._say_goodbye()
         finally:
             for actor in self._actors:
                 self._ray.kill(actor.handle)
@@ -209,7 +204,6 @@ class RayExecutor:
         return Started(submission, self._nodes[actor.node].name)
 
     def _finish(self, actor: _Actor) -> Iterator[BatchEvent]:
-        """Read a grader's answer, or handle its death."""
         call, submission = actor.call, actor.submission
         actor.call = actor.submission = None
         node = self._nodes[actor.node]
@@ -291,7 +285,6 @@ class RayExecutor:
         return _Actor(node, handle, handle.get_ready.remote())
 
     def _forget(self, actor: _Actor) -> None:
-        """Remove a grader from the list, and kill it if it is still running."""
         self._actors.remove(actor)
         self._ray.kill(actor.handle)
 
@@ -318,15 +311,8 @@ class RayExecutor:
             what = "; ".join(refused[:5]) or f"none has {needs}"
             raise GraderFault(f"no node of the cluster can grade: {what}")
 
-    def _say_goodbye(self) -> None:
-        """Let the graders close their sandboxes; kill those that take too long."""
-        calls = [actor.handle.close.remote() for actor in self._actors if actor.call is None]
-        if calls:
-            self._ray.wait(calls, num_returns=len(calls), timeout=GOODBYE_SECONDS)
-
 
 def _reason(error: Exception) -> str:
-    """Ray's message about an error, without Ray's traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
 
@@ -354,7 +340,6 @@ def require(address: str | None, isolation: Isolation) -> None:
 
 
 def _connected(address: str | None, where: str) -> Any:
-    """The module `ray`, connected to a cluster."""
     import ray
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send nothing about a class to others

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -51,7 +52,6 @@ def push(
     no_comments: Annotated[bool, option("--no-comments")] = False,
     late: Annotated[str, option("--late")] = "",
     overwrite: Annotated[bool, option("--overwrite")] = False,
-    verbose: Annotated[bool, option("--verbose")] = False,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
@@ -71,7 +71,6 @@ def push(
         late: If Canvas' late policy takes points, too: ours (Canvas is told that these students are
             not late) or both (both penalties count).
         overwrite: Replace points that were changed in Canvas since.
-        verbose: List every change.
     """
     one_of("push", where, "canvas")
     penalty: Late = one_of("--late", late, "ours", "both") if late else ""
@@ -92,7 +91,7 @@ def push(
             late=penalty,
             overwrite=overwrite,
         )
-        _push(api, opened, standings, whole.rules, push_rules, apply=apply, verbose=verbose)
+        _push(api, opened, standings, whole.rules, push_rules, apply=apply)
 
 
 def _place(assignment: str, rules: CanvasRules, own: str) -> CanvasPlace:
@@ -147,24 +146,21 @@ def _push(
     rules: PushRules,
     *,
     apply: bool,
-    verbose: bool,
 ) -> None:
     """Show the difference, push it if asked to, and say what is left."""
     course, assignment = api.course(), api.assignment()
     canvas_push.require_gradable(course, assignment)
     most = max((one.max_score for one in standings), default=0.0)
-    files.say(_title(api, course.name, assignment, most, policy), needed=False)
+    files.say(_title(api, course.name, assignment, most), needed=False)
     standings = canvas_csv.for_canvas(standings, policy, assignment.points_possible)
-    deducts = api.deducts_for_lateness()
+    rules = replace(rules, deducts=api.deducts_for_lateness())
 
     def compare() -> Difference:
         pushed = book.pushes.of(str(api.place))
-        return canvas_push.difference(
-            standings, api.submissions(), pushed, rules, deducts=deducts, now=now()
-        )
+        return canvas_push.difference(standings, api.submissions(), pushed, rules, now())
 
     found = compare()
-    files.say(_table(found, verbose=verbose), needed=False)
+    files.say(_table(found), needed=False)
     for one in found.notes:
         note(one)
     if not apply:
@@ -177,7 +173,6 @@ def _push(
 
 
 def _say_outcome(found: Difference, left: Difference, complaint: str) -> None:
-    """Say what was pushed, and what Canvas did not take."""
     remaining = {one.user for one in left.changes}
     done = [one for one in found.changes if one.user not in remaining]
     grades, comments = sum(one.grade for one in done), sum(bool(one.comment) for one in done)
@@ -200,40 +195,28 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def _title(
-    api: CanvasApi, course: str, assignment: CanvasAssignment, most: float, policy: Policy
-) -> str:
-    """What is pushed to, and what a person should know about it."""
+def _title(api: CanvasApi, course: str, assignment: CanvasAssignment, most: float) -> str:
     of = assignment.points_possible
     lines = [f"{api.place}: {course}, {assignment.name}"]
-    if of is not None and abs(of - most) > 0.005:
+    if of is not None and abs(of - most) > spreadsheet_csv.SMALL:
         lines.append(
             f"Canvas' assignment is out of {number(of)} points, ours out of {number(most)}"
         )
-    rules = policy.of(CanvasRules)
-    if rules.canvas_points and abs(rules.canvas_points - most) > spreadsheet_csv.SMALL:
-        lines.append(f"ours are scaled to {number(rules.canvas_points)} points")
-    if rules.canvas_decimals < 4:
-        lines.append(f"ours are rounded to {counted(rules.canvas_decimals, 'decimal')}")
     if assignment.post_manually:
         lines.append("Canvas hides grades and comments of this assignment until you post them")
     return "".join(f"{one_line(line, 300)}\n" for line in lines)
 
 
-def _table(found: Difference, *, verbose: bool) -> str:
-    """A row for each student about whom something is sent."""
+def _table(found: Difference) -> str:
     table = Table(box=None, pad_edge=False)
     for name in ("student", "Canvas", "ours", "comment"):
         table.add_column(name, overflow="fold")
-    shown = found.changes if verbose else found.changes[: status_texts.SHOWN]
-    for one in shown:
+    for one in found.changes:
         comment = "yes" if one.comment else "on its way" if one.waits else "no"
         before = "" if one.before is None else number(one.before)
         points = State.REFUSED.words if one.points is None else number(one.points)
         ours = points + (", not late" if one.exempt else "")
         table.add_row(Text(called(one.student)), before, ours, comment)
-    left = len(found.changes) - len(shown)
-    more = [f"and {left} more; --verbose lists all"] if left else []
     differ = counted(len(found.changes), "student differs", "students differ")
     last = f"{differ}, {found.same} do not"
-    return printed(*([table] if shown else []), *more, last, wide=status_texts.WIDE)
+    return printed(*([table] if found.changes else []), last, wide=status_texts.WIDE)

@@ -2,10 +2,7 @@
 
 from pathlib import Path
 
-from grader.base.errors import UsageError
-from grader.course.late_policy import PlatformRules, check_number
-from grader.course.problems_toml import WEB_ADDRESS
-from kit.safe_text import one_line
+from grader.course.late_policy import MOST, PlatformRules, check_address, check_numbers
 
 
 class CanvasRules(PlatformRules, frozen=True):
@@ -18,17 +15,10 @@ class CanvasRules(PlatformRules, frozen=True):
 
     def check(self, path: Path) -> None:
         """Check the values; raise a UsageError if one is wrong."""
-        check_number(path, self, "canvas_id")
-        check_number(path, self, "canvas_points")
-        if self.canvas_url and not WEB_ADDRESS.fullmatch(self.canvas_url):
-            raise UsageError(
-                f"{path}: canvas_url in [policy] is {one_line(self.canvas_url, 100)}; expected the "
-                "assignment's address, such as https://canvas.example.edu/courses/12/assignments/345"
-            )
-        if not 0 <= self.canvas_decimals <= 4:
-            raise UsageError(
-                f"{path}: canvas_decimals in [policy] is {self.canvas_decimals}; expected 0 to 4"
-            )
+        most = {"canvas_id": MOST, "canvas_points": MOST, "canvas_decimals": 4}
+        check_numbers(path, self, {name: (0, limit) for name, limit in most.items()})
+        example = "https://canvas.example.edu/courses/12/assignments/345"
+        check_address(path, self, "canvas_url", example)
 
 
 RULES = CanvasRules

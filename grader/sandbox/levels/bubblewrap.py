@@ -13,8 +13,8 @@ in /proc or /sys belongs to that user. If any other user runs the grader, bubble
 namespace. The seccomp filter also forbids further user namespaces, because older versions of
 bubblewrap have no option for that.
 
-Every version of bubblewrap since 0.4 works. Options of newer versions are used if they are
-available (`Bubblewrap`).
+Every version of bubblewrap since 0.4 works. Options of newer versions are used if its help lists
+them (`Bubblewrap`).
 
 With a GPU, the box also shows the GPU's device files, the driver's libraries and the few files of
 /sys that CUDA reads (`_gpu`). No other GPU is visible.
@@ -22,7 +22,6 @@ With a GPU, the box also shows the GPU's device files, the driver's libraries an
 `command` builds the command line in steps; each step is one function that returns arguments.
 """
 
-import json
 import os
 import re
 import shutil
@@ -31,13 +30,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from grader.base import interrupts
 from grader.base.errors import SandboxUnavailable
 from grader.sandbox import seccomp, visible_files
 from grader.sandbox.gpus import Gpu
-from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding
+from grader.sandbox.levels.level import Isolation, Level, Order, holding
 from grader.tools.tool import Tool
 from kit.safe_text import printable
 
@@ -48,32 +47,12 @@ PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
 # The files of /proc that torch's library for CPU detection and other libraries read.
 OF_THE_MACHINE = ("cpuinfo", "meminfo")
 
-OLDEST = "0.4.0"
-NEEDED_OPTIONS = {
-    "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-user",
-    "--unshare-cgroup-try", "--hostname", "--as-pid-1", "--die-with-parent", "--new-session",
-    "--cap-drop", "--cap-add", "--setenv", "--dir", "--symlink", "--chdir", "--ro-bind",
-    "--ro-bind-try", "--dev-bind", "--proc", "--dev", "--tmpfs", "--remount-ro", "--seccomp",
-    "--info-fd",
-}  # fmt: skip
-
-# Kernel settings that may forbid user namespaces to ordinary users: the setting, the value that
-# forbids them, and the command that allows them.
-FORBIDDING = [
-    (
-        "kernel/apparmor_restrict_unprivileged_userns",
-        "1",
-        "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-    ),
-    ("kernel/unprivileged_userns_clone", "0", "sudo sysctl kernel.unprivileged_userns_clone=1"),
-    ("user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=10000"),
-]
-INSTALL = {
-    "apt-get": "apt-get install bubblewrap",
-    "dnf": "dnf install bubblewrap",
-    "pacman": "pacman -S bubblewrap",
-    "zypper": "zypper install bubblewrap",
-    "apk": "apk add bubblewrap",
+# Kernel settings that may forbid user namespaces to ordinary users, with the value that forbids
+# them and one that allows them.
+FORBIDDING = {
+    "kernel.apparmor_restrict_unprivileged_userns": ("1", "0"),
+    "kernel.unprivileged_userns_clone": ("0", "1"),
+    "user.max_user_namespaces": ("0", "10000"),
 }
 
 
@@ -108,24 +87,12 @@ class BubblewrapLevel(Level):
         said = printable(first, 300)
         return f"the sandbox cannot be started: {said or 'bubblewrap fails'}; {advice()}"
 
-    def start(self, order: Order) -> StartedWorker:
+    def start(self, order: Order) -> "subprocess.Popen[bytes]":
         """Start the worker in its box."""
-        read_end, info = os.pipe()
-        said = os.fdopen(read_end)
-        try:
-            with holding(seccomp.program(cuda=order.gpu is not None)) as rules:
-                line = command(order, seccomp_fd=rules.fileno(), info_fd=info)
-                # bubblewrap's own environment is readable inside the box, so it is empty.
-                return StartedWorker(order.run(line, {}, info, rules.fileno()), said)
-        except BaseException:
-            said.close()
-            raise
-        finally:
-            os.close(info)
-
-    def host_pid(self, facts: Mapping[str, Any], info: IO[str]) -> int:
-        """The worker's process id outside the box, as bubblewrap reports it."""
-        return int(json.loads(info.read())["child-pid"])
+        with holding(seccomp.program(cuda=order.gpu is not None)) as rules:
+            line = command(order, seccomp_fd=rules.fileno())
+            # bubblewrap's own environment is readable inside the box, so it is empty.
+            return order.run(line, {}, rules.fileno())
 
     def promises(self, facts: Mapping[str, Any]) -> dict[str, bool]:
         """The properties of the box, and whether the zygote reports that it has them."""
@@ -143,18 +110,17 @@ class BubblewrapLevel(Level):
         return advice() if said.startswith("bwrap:") else ""
 
 
-def command(order: Order, *, seccomp_fd: int, info_fd: int) -> list[str]:
+def command(order: Order, *, seccomp_fd: int) -> list[str]:
     """The command line that starts the worker in its box.
 
     Args:
         order: The worker. Its folder, which is empty, gets what the box shows of the grader's and
             the course's files.
         seccomp_fd: The descriptor that the filter is read from.
-        info_fd: The descriptor that bubblewrap writes the worker's process id to.
 
     Raises:
-        SandboxUnavailable: bubblewrap is not installed or too old, or the worker's user may not
-            open the GPU's device files.
+        SandboxUnavailable: See `find_bubblewrap`, or the worker's user may not open the GPU's
+            device files.
     """
     found = find_bubblewrap()
     gpu, user = order.gpu, order.user
@@ -162,7 +128,7 @@ def command(order: Order, *, seccomp_fd: int, info_fd: int) -> list[str]:
     files += _tools(order.tools)
     return [
         *_box(found, user, files, scratch_bytes=order.scratch_bytes, gpu=gpu),
-        *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
+        *("--seccomp", str(seccomp_fd)),
         *order.boot(
             f"{PYTHON}/bin/{visible_files.interpreter().name}",
             RUNTIME,
@@ -195,12 +161,12 @@ def _box(
 
 def advice() -> str:
     """How to fix a box that does not start, guessed from this machine's settings."""
-    for setting, value, line in FORBIDDING:
+    for setting, (forbids, allows) in FORBIDDING.items():
         with suppress(OSError):
-            if Path("/proc/sys", setting).read_text().strip() == value:
+            if Path("/proc/sys", *setting.split(".")).read_text().strip() == forbids:
                 return (
                     "this machine forbids user namespaces to ordinary users; "
-                    f"either run the grader as root, or: {line}"
+                    f"either run the grader as root, or: sudo sysctl {setting}={allows}"
                 )
     if os.geteuid() == 0:
         return "start the container with --privileged"
@@ -218,38 +184,21 @@ def find_bubblewrap() -> Bubblewrap:
     """Find the bubblewrap that is installed on this machine.
 
     Raises:
-        SandboxUnavailable: bubblewrap is not installed, or too old; the message gives the fix.
+        SandboxUnavailable: bubblewrap is not installed, or does not run.
     """
     path = shutil.which("bwrap")
     if path is None:
-        line = next(
-            (line for tool, line in INSTALL.items() if shutil.which(tool)),
-            "install the package bubblewrap",
-        )
-        raise SandboxUnavailable(f"bubblewrap is not installed: {line}")
-    options = frozenset(re.findall(r"--[a-z0-9-]+", _said(path, "--help")))
-    if not options:
-        raise SandboxUnavailable(f"bubblewrap ({path}) does not run: `{path} --help` may say why")
-    if missing := sorted(NEEDED_OPTIONS - options):
-        version = (
-            _said(path, "--version").strip().removeprefix("bubblewrap ") or "of an unknown version"
-        )
         raise SandboxUnavailable(
-            f"bubblewrap {printable(version, 100)} ({path}) is too old: "
-            f"it lacks {', '.join(missing)}. The sandbox needs "
-            f"{OLDEST} or later, first in PATH"
+            "bubblewrap is not installed: install the package bubblewrap, "
+            "for example with `apt-get install bubblewrap`"
         )
-    return Bubblewrap(path, options)
-
-
-def _said(path: str, option: str) -> str:
-    """What bubblewrap prints for an option; empty if it does not run at all."""
     try:
-        return subprocess.run(
-            [path, option], env={}, capture_output=True, text=True, errors="replace", timeout=60
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
+        listed = subprocess.run(
+            [path, "--help"], env={}, capture_output=True, text=True, errors="replace", timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired) as e:
+        raise SandboxUnavailable(f"bubblewrap does not run: {e}") from None
+    return Bubblewrap(path, frozenset(re.findall(r"--[a-z0-9-]+", listed.stdout)))
 
 
 Place = str | Path

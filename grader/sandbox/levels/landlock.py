@@ -12,12 +12,8 @@ The zygote runs under a third user id. It keeps only the two capabilities with w
 the student's user: it kills processes and removes files with the student's own rights
 (worker/isolation_walls.py).
 
-This level is weaker than bubblewrap in four ways. Other files cannot be read, but their names,
-sizes and owners can be queried if the permissions of their parent folders allow it; so can the
-process ids that exist. Reading a file sets the time of its last reading. The size of the writable
-folder is monitored instead of limited; files without a name count as soon as the disk has lost more
-space than a test may use (worker/isolation_walls.py). The machine's CPU and memory are shared with
-everything else in the container. The level needs root and Linux 5.19.
+This level is weaker than bubblewrap (docs/where_to_run.md compares them), and it needs root and
+Linux 5.19.
 
 With a GPU, the code may also open the device files of that GPU and read the driver's files, name
 its threads, and bind sockets that nobody can connect to; docs/gpu.md says what is not promised
@@ -35,11 +31,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from grader.base import temporary_folders
 from grader.base.errors import SandboxUnavailable
 from grader.sandbox import ioctls, seccomp, visible_files
 from grader.sandbox.gpus import Gpu
-from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding, nothing
+from grader.sandbox.levels.level import Isolation, Level, Order, holding
 
 # To make folders for other users, to end their processes, and to become them; see capabilities(7).
 NEEDED_CAPABILITIES = {"CHOWN": 0, "KILL": 5, "SETGID": 6, "SETUID": 7}
@@ -116,7 +111,7 @@ class LandlockLevel(Level):
             return f"the kernel has {has}, and version {NEEDED_VERSION} is needed (Linux 5.19)"
         return None
 
-    def new_folder(self) -> temporary_folders.TemporaryFolder:
+    def new_folder(self) -> tempfile.TemporaryDirectory[str]:
         """Create a folder that any user may pass through and run programs from, but not list.
 
         Raises:
@@ -130,11 +125,11 @@ class LandlockLevel(Level):
                 f"{LEAST_FREE // 2**20} MiB of free space, or other users may not pass through it "
                 "or may not run programs from it; name another folder in TMPDIR"
             )
-        made = temporary_folders.TemporaryFolder(usable[0])
+        made = tempfile.TemporaryDirectory(prefix="grader-", dir=usable[0])
         os.chmod(made.name, 0o711)
         return made
 
-    def start(self, order: Order) -> StartedWorker:
+    def start(self, order: Order) -> "subprocess.Popen[bytes]":
         """Start the worker under its own user id, restricted by Landlock."""
         rules = seccomp.program(cuda=order.gpu is not None, namespaces=False)
         with holding(rules) as held:
@@ -144,7 +139,7 @@ class LandlockLevel(Level):
             values = environment(order.folder, order.gpu)
             for tool in order.tools:
                 values |= tool.environment
-            return StartedWorker(order.run(line, values, held.fileno()), nothing())
+            return order.run(line, values, held.fileno())
 
     def promises(self, facts: Mapping[str, Any]) -> dict[str, bool]:
         """The properties that this level must have, and whether the worker's tests confirm them."""
@@ -179,8 +174,10 @@ class LandlockLevel(Level):
             subprocess.run(command, env={}, capture_output=True, check=False)
 
     def empty(self, folder: Path) -> None:
-        """Empty the folder of a box, however deep the student's code has nested folders in it."""
-        temporary_folders.empty(folder)
+        """Remove the folder of a box, whose folders may be nested too deep for shutil.rmtree."""
+        remove = shutil.which("rm", path=os.defpath) or "rm"
+        with suppress(OSError):  # then the caller's own clean-up must suffice
+            subprocess.run([remove, "-rf", "--one-file-system", str(folder)], capture_output=True)
 
 
 def command(order: Order, *, filter_fd: int) -> list[str]:

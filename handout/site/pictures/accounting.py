@@ -26,12 +26,10 @@ def roofline() -> Drawing:
     reached = {
         name: accounting.attainable_mfu(intensity, hw, dtype) for name, intensity, *_ in works
     }
-    picture = Drawing(
-        380,
-        "Roofline of an H100 in bfloat16",
-        "Attainable FLOP/s against FLOP per byte, both logarithmic. "
-        + "; ".join(f"{name} reaches {share:.2%} of the peak" for name, share in reached.items()),
+    said = "Attainable FLOP/s against FLOP per byte, both logarithmic. " + "; ".join(
+        f"{name} reaches {share:.2%} of the peak" for name, share in reached.items()
     )
+    picture = Drawing(380, "Roofline of an H100 in bfloat16", said)
     x, y = logarithmic(0.1, 1e4, 52, WIDTH - 30), logarithmic(1e11, 2e15, 320, 40)
     bottom_axis(
         picture, x, 320, [(10.0**e, f"{10.0**e:g}") for e in range(-1, 5)], "FLOP per byte", 40
@@ -66,21 +64,17 @@ def two_layer_flops() -> Drawing:
     inputs = [0, flops.linear_flops(rows, *layers[1], backward=True) - forward[1] - weights[1]]
     total = sum(forward) + sum(weights) + sum(inputs)
     assert total == flops.mlp_flops(rows, sizes, backward=True)
-    picture = Drawing(
-        290,
-        "FLOPs of two layers, forward and backward",
+    said = (
         f"64 rows through layers of 32 by 32 and 32 by 16: forward {sum(forward):,}, "
         f"gradients of weights {sum(weights):,}, gradient of the second layer's input "
-        f"{sum(inputs):,}, {total:,} together. The first layer's input needs no gradient.",
+        f"{sum(inputs):,}, {total:,} together. The first layer's input needs no gradient."
     )
+    picture = Drawing(290, "FLOPs of two layers, forward and backward", said)
     x = linear(0, 200_000, 20, WIDTH - 48)
-    rows_of = [
-        ("forward", forward),
-        ("backward: gradients of the weights", weights),
-        ("backward: gradients of the inputs", inputs),
-    ]
+    rows_of = {"forward": forward, "backward: gradients of the weights": weights}
+    rows_of["backward: gradients of the inputs"] = inputs
     bottom_axis(picture, x, 222, range(0, 200_001, 50_000), "FLOPs", 20)
-    for row, (name, parts) in enumerate(rows_of):
+    for row, (name, parts) in enumerate(rows_of.items()):
         y, start = 44 + row * 62, 0
         picture.text(20, y - 6, f"{name}: {sum(parts):,}")
         for part, whole, style in zip(parts, forward, ("s1", "s2"), strict=True):
@@ -103,13 +97,10 @@ def training_memory() -> Drawing:
     names = ("weight", "gradient", "mean m", "mean v", "master")
     styles = {name: f"s{number}" for number, name in enumerate(names, 1)}
     memory_bytes = 8 * accounting.H100_SXM.memory_bytes
-    picture = Drawing(
-        300,
-        "Bytes per parameter of three recipes with AdamW",
-        "; ".join(
-            f"{name}: {accounting.bytes_per_parameter(recipe)} bytes" for name, recipe in recipes
-        ),
+    said = "; ".join(
+        f"{name}: {accounting.bytes_per_parameter(recipe)} bytes" for name, recipe in recipes
     )
+    picture = Drawing(300, "Bytes per parameter of three recipes with AdamW", said)
     x = linear(0, 16, 20, WIDTH - 20)
     bottom_axis(picture, x, 222, range(0, 17, 4), "bytes per parameter", 20)
     for row, (name, recipe) in enumerate(recipes):
@@ -118,15 +109,12 @@ def training_memory() -> Drawing:
         picture.text(
             20, y - 6, f"{name}: {accounting.bytes_per_parameter(recipe)} bytes, {fits:.1f} billion"
         )
-        parts = [
-            recipe.parameter.itemsize,
-            recipe.gradient.itemsize,
-            *(d.itemsize for d in recipe.optimizer_state),
-        ]
-        parts += [recipe.master.itemsize] if recipe.master else []
+        parts = [recipe.parameter, recipe.gradient, *recipe.optimizer_state]
+        parts += [recipe.master] if recipe.master else []
         for part, style in zip(parts, styles.values(), strict=False):
-            picture.rect(x(start), y, x(start + part) - x(start) - 1, 26, style)
-            start += part
+            stop = start + part.itemsize
+            picture.rect(x(start), y, x(stop) - x(start) - 1, 26, style)
+            start = stop
     picture.keys(274, range(20, WIDTH, 92), styles)
     return picture
 
@@ -136,39 +124,28 @@ def _flops(count: float) -> str:
     return f"{count:.2e}".replace("e+", "e")
 
 
+def _gb(size: float) -> str:
+    return f"{size / 1e9:.1f} GB"
+
+
 def one_step() -> Drawing:
     """One training step of Wren on one GPU, with the chapter that explains each stage."""
     share = wren.DEVICES
     forward = wren.STEP_FLOPS / 3 / share  # 2 of the 6 FLOPs per parameter and token
-    kept = wren.PEAK.layers + wren.PEAK.head
+    kept = _gb(wren.PEAK.layers + wren.PEAK.head)
     stages = [
         ("read a batch", "9", f"{2 * wren.STEP_TOKENS / share / 1e6:.2f} MB of tokens", "s6"),
         ("forward pass", "3, 4, 7", f"{_flops(forward)} FLOPs", "s1"),
-        (
-            "keep activations",
-            "12",
-            f"{kept / 1e9:.1f} GB for {wren.MICRO_BATCH} sequences at a time",
-            "s4",
-        ),
+        ("keep activations", "12", f"{kept} for {wren.MICRO_BATCH} sequences at a time", "s4"),
         ("backward pass", "6", f"{_flops(2 * forward)} FLOPs", "s1"),
-        (
-            "clip, AdamW step",
-            "8",
-            f"{wren.OPTIMIZER_STEP_BYTES / 1e9:.1f} GB read and written",
-            "s2",
-        ),
-        ("save a checkpoint", "10", f"{wren.CHECKPOINT_BYTES / 1e9:.1f} GB, now and then", "s3"),
+        ("clip, AdamW step", "8", f"{_gb(wren.OPTIMIZER_STEP_BYTES)} read and written", "s2"),
+        ("save a checkpoint", "10", f"{_gb(wren.CHECKPOINT_BYTES)}, now and then", "s3"),
     ]
-    bill = (
-        f"× {wren.STEPS:,} steps (chapter 11) = {wren.HOURS:.0f} hours on "
-        f"{wren.DEVICES} H100 (chapter 5)"
-    )
-    picture = Drawing(
-        420,
-        "One training step of Wren on one of its GPUs, stage by stage",
-        "; ".join(f"{name}, chapter {of}: {takes}" for name, of, takes, _ in stages)
-        + f"; {bill}: about {wren.DOLLARS:.0f} dollars",
-    )
+    bill = f"× {wren.STEPS:,} steps (chapter 11) = {wren.HOURS:.0f} hours on "
+    bill += f"{wren.DEVICES} H100 (chapter 5)"
+    said = "; ".join(f"{name}, chapter {of}: {takes}" for name, of, takes, _ in stages)
+    said += f"; {bill}: about {wren.DOLLARS:.0f} dollars"
+    picture = Drawing(420, "One training step of Wren on one of its GPUs, stage by stage", said)
     for row, (name, of, takes, style) in enumerate(stages):
         y = 10 + row * 56
         picture.box(34, y, 176, 40, name, style)

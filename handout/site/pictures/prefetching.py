@@ -54,11 +54,8 @@ def timeline(*, prefetch: bool, batches: int = 4) -> list[Span]:
 
         streams.give, streams.synchronize = noted, waited
         running = ["copies"]
-        sent = (
-            gpu.Prefetcher(made(), "cuda")
-            if prefetch
-            else ((x.to("cuda"), y.to("cuda")) for x, y in made())
-        )
+        plainly = ((x.to("cuda"), y.to("cuda")) for x, y in made())
+        sent = gpu.Prefetcher(made(), "cuda") if prefetch else plainly
         for _ in sent:
             running.append("kernels")
             device.kernel(seconds=1.5e-3)
@@ -73,13 +70,12 @@ def prefetching() -> Drawing:
         ("with a Prefetcher of depth 2", timeline(prefetch=True)),
     ]
     ends = [max(span.stop for span in spans) * 1e3 for _, spans in panels]
-    picture = Drawing(
-        366,
-        "Copies and kernels of four batches over time",
+    said = (
         "Without prefetching copies and kernels take turns, "
         f"and the last kernel finishes after {ends[0]:.1f} ms. "
-        f"With prefetching they overlap, and the last kernel finishes after {ends[1]:.1f} ms.",
+        f"With prefetching they overlap, and the last kernel finishes after {ends[1]:.1f} ms."
     )
+    picture = Drawing(366, "Copies and kernels of four batches over time", said)
     x = linear(0, 12, 70, WIDTH - 14)
     bottom_axis(picture, x, 286, range(0, 13, 2), "milliseconds", 30)
     rows = {"Python": ("waits", "makes"), "copies": ("copies",), "kernels": ("kernels",)}

@@ -1,6 +1,6 @@
 """Chapters 0 to 3: a layer, windows on a storage, number formats, heads."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import torch
 from einops import rearrange
@@ -30,11 +30,10 @@ def layer() -> Drawing:
         [("GELU", "s6")],
         [(f"{wide} × {d}", "s2")],
     ]
-    picture = Drawing(
-        436,
-        "A layer of a transformer",
-        "From top to bottom, attention: " + "; ".join(" and ".join(w for w, _ in r) for r in rows),
+    said = "From top to bottom, attention: " + "; ".join(
+        " and ".join(w for w, _ in r) for r in rows
     )
+    picture = Drawing(436, "A layer of a transformer", said)
     picture.text(6, 16, f"residual stream: {d} features per token", style="heading")
     picture.line(16, 24, 16, 430)
     for number, row in enumerate(rows):
@@ -59,28 +58,20 @@ def strides() -> Drawing:
     storage = torch.arange(12)
     x = storage.view(3, 4)
     windows = [("x, shape (3, 4)", x), ("x.T", x.T), ("x[:, 1]", x[:, 1])]
-    picture = Drawing(
-        268,
-        "Three tensors on one storage",
+    said = (
         "A storage of 12 elements; x of shape (3, 4) with strides (4, 1), "
         "its transpose with strides (1, 4), and its column 1 with stride 4 and offset 1 "
-        "show elements of the same storage.",
+        "show elements of the same storage."
     )
+    picture = Drawing(268, "Three tensors on one storage", said)
     picture.text(10, 18, "storage", style="heading")
     for i in range(12):
         _cell(picture, 10 + i * CELL, 26, i, f"s{i // 4 + 1}")
     for left, (name, window) in zip((10, 176, 342), windows, strict=True):
         picture.text(left, 92, name, style="heading")
-        picture.text(
-            left,
-            110,
-            f"stride ({', '.join(map(str, window.stride()))}), offset {window.storage_offset()}",
-        )
-        for position in (
-            torch.cartesian_prod(*(torch.arange(size) for size in window.shape))
-            .reshape(-1, window.dim())
-            .tolist()
-        ):
+        steps = ", ".join(map(str, window.stride()))
+        picture.text(left, 110, f"stride ({steps}), offset {window.storage_offset()}")
+        for position in product(*map(range, window.shape)):
             element = memory.element_offset(window, position)
             row, column = position if window.dim() == 2 else (position[0], 0)
             _cell(picture, left + column * CELL, 120 + row * CELL, element, f"s{element // 4 + 1}")
@@ -94,11 +85,8 @@ def _cell(picture: Drawing, x: float, y: float, number: int, style: str) -> None
 def number_formats() -> Drawing:
     """Bit fields to scale, and the range of each format on a log scale."""
     formats = [getattr(torch, name) for name in FORMATS]  # float64 first
-    picture = Drawing(
-        640,
-        "Six number formats: their bits and their range",
-        "; ".join(_described(dtype) for dtype in formats),
-    )
+    said = "; ".join(_described(dtype) for dtype in formats)
+    picture = Drawing(640, "Six number formats: their bits and their range", said)
     picture.text(10, 18, "bits: sign, exponent, mantissa", style="heading")
     for row, dtype in enumerate(formats):
         spec, y, bit = precision.float_spec(dtype), 44 + row * 42, (WIDTH - 20) / 64
@@ -138,15 +126,12 @@ def heads() -> Drawing:
         pattern: rearrange(features, f"{pattern} -> heads d", heads=count)
         for pattern in ("(heads d)", "(d heads)")
     }
-    picture = Drawing(
-        196,
-        "One vector of six features, split into two heads in two ways",
-        "; ".join(
-            f"{pattern} gives head 0 the features {split[0].tolist()} "
-            f"and head 1 the features {split[1].tolist()}"
-            for pattern, split in panels.items()
-        ),
+    said = "; ".join(
+        f"{pattern} gives head 0 the features {split[0].tolist()} "
+        f"and head 1 the features {split[1].tolist()}"
+        for pattern, split in panels.items()
     )
+    picture = Drawing(196, "One vector of six features, split into two heads in two ways", said)
     for left, (pattern, split) in zip((10, 250), panels.items(), strict=True):
         picture.text(left, 18, pattern, style="heading")
         head_of = {feature: head for head, row in enumerate(split.tolist()) for feature in row}

@@ -27,14 +27,13 @@ def gradients() -> Drawing:
     shapes |= {"G": ("T", "out"), "Gᵀ": ("out", "T"), "dx": ("T", "in"), "dW": ("out", "in")}
     styles = {"x": "s1", "W": "s2", "y": "s3", "G": "s3"}
     products = [("x", "Wᵀ", "y"), ("G", "W", "dx"), ("Gᵀ", "x", "dW")]
+    said = "; ".join(
+        f"{a}, {' by '.join(shapes[a])}, times {b}, {' by '.join(shapes[b])}, "
+        f"is {c}, {' by '.join(shapes[c])}"
+        for a, b, c in products
+    )
     picture = Drawing(
-        330,
-        "A linear layer's product, and the two products of its backward pass",
-        "; ".join(
-            f"{a}, {' by '.join(shapes[a])}, times {b}, {' by '.join(shapes[b])}, "
-            f"is {c}, {' by '.join(shapes[c])}"
-            for a, b, c in products
-        ),
+        330, "A linear layer's product, and the two products of its backward pass", said
     )
     for row, (product, title) in enumerate(
         zip(products, ("forward", "backward, input", "backward, weight"), strict=True)
@@ -45,13 +44,8 @@ def gradients() -> Drawing:
             rows, columns = (sizes[size] * unit for size in shapes[name])
             style = styles[name.strip("dᵀ")]
             picture.box(left, middle - rows / 2, columns, rows, name, style)
-            picture.text(
-                left + columns / 2,
-                middle + rows / 2 + 14,
-                " × ".join(shapes[name]),
-                anchor="middle",
-                style="tick",
-            )
+            below = left + columns / 2, middle + rows / 2 + 14
+            picture.text(*below, " × ".join(shapes[name]), anchor="middle", style="tick")
             picture.text(left + 75 + 16, middle + 5, sign, anchor="middle")
             left += 108
     return picture
@@ -62,10 +56,11 @@ def signal() -> Drawing:
     width, depth = 1024, 20
     cases = [(0.05, "σ = 0.05", "s2"), (width**-0.5, "σ = 1/√in", "s1"), (0.02, "σ = 0.02", "s3")]
     sizes = {name: _sizes(width, depth, sigma) for sigma, name, _ in cases}
+    said = "; ".join(
+        f"with {name} it is {after[-1]:.1e} at the end" for name, after in sizes.items()
+    )
     picture = Drawing(
-        330,
-        "Standard deviation of a signal after each of 20 layers of width 1,024",
-        "; ".join(f"with {name} it is {after[-1]:.1e} at the end" for name, after in sizes.items()),
+        330, "Standard deviation of a signal after each of 20 layers of width 1,024", said
     )
     x, y = linear(0, depth, 62, WIDTH - 80), logarithmic(1e-5, 1e5, 270, 40)
     bottom_axis(picture, x, 270, range(0, depth + 1, 5), "layers", 40)
@@ -117,11 +112,8 @@ def bowl() -> Drawing:
         f"{name}: from ({path[0][0]:g}, {path[0][1]:g}) to ({path[-1][0]:.3f}, {path[-1][1]:.3f})"
         for name, path in zip(names, paths, strict=True)
     ]
-    picture = Drawing(
-        528,
-        "Three paths of SGD in the bowl 0.1 x² + 2 y²",
-        f"{BOWL_STEPS} steps each; " + "; ".join(ends),
-    )
+    said = f"{BOWL_STEPS} steps each; " + "; ".join(ends)
+    picture = Drawing(528, "Three paths of SGD in the bowl 0.1 x² + 2 y²", said)
     left, right, height = 10, WIDTH - 10, 136
     x = linear(-6, 1, left, right)
     for row, ((_, _, style), name, path) in enumerate(zip(cases, names, paths, strict=True)):
@@ -165,12 +157,11 @@ def _until_it_leaves(path: list[tuple[float, float]], highest: float) -> list[tu
 def learning_rate() -> Drawing:
     """Warm-up and cosine, as in the solved example."""
     top, low, warmup, end = 1.0, 0.1, 10, 30
-    picture = Drawing(
-        320,
-        "Learning rate: warm-up and cosine",
+    said = (
         "The rate rises in a straight line from 0 to 1 in 10 iterations, "
-        "falls along half a cosine to 0.1 at iteration 30, and stays there.",
+        "falls along half a cosine to 0.1 at iteration 30, and stays there."
     )
+    picture = Drawing(320, "Learning rate: warm-up and cosine", said)
     x, y = linear(0, 40, 52, WIDTH - 30), linear(0, 1, 260, 40)
     bottom_axis(picture, x, 260, range(0, 41, 10), "iteration", 40)
     ticks: list[Tick] = [0, (0.1, "0.1"), (0.5, "0.5"), 1]
@@ -192,17 +183,10 @@ def life_of_a_batch() -> Drawing:
         ("pinned memory", f"{16 * tokens / 1e6:.2f} MB", "s4"),
         ("one of the GPUs", f"{16 * tokens / wren.DEVICES / 1e6:.2f} MB, its part", "s2"),
     ]
-    steps = (
-        "memmap: only the pages of the windows",
-        "cast to int64, y shifted by one",
-        "copied",
-        "copy queued",
-    )
-    picture = Drawing(
-        330,
-        "The life of a batch",
-        "; ".join(f"{place}: {size}" for place, size, _ in places),
-    )
+    steps = ["memmap: only the pages of the windows", "cast to int64, y shifted by one"]
+    steps += ["copied", "copy queued"]
+    said = "; ".join(f"{place}: {size}" for place, size, _ in places)
+    picture = Drawing(330, "The life of a batch", said)
     for row, (place, size, style) in enumerate(places):
         y = 10 + row * 64
         picture.box(10, y, 170, 36, place, style)
@@ -216,28 +200,26 @@ def life_of_a_batch() -> Drawing:
 
 def rename() -> Drawing:
     """What a reader finds at each moment while a checkpoint is written in two ways."""
-    lanes: list[tuple[str, list[tuple[str, list[tuple[str, float, float]]]]]] = [
-        ("written in place", [("checkpoint", [("old", 0, 1), ("half", 1, 4), ("new", 4, 6)])]),
-        (
-            "temporary file, then rename",
-            [
-                ("checkpoint", [("old", 0, 4.5), ("new", 4.5, 6)]),
-                ("checkpoint.tmp", [("half", 1, 4), ("synced", 4, 4.5)]),
-            ],
-        ),
-    ]
+    half = ("half", 1.0, 4.0)
+    renamed = {"checkpoint": [("old", 0, 4.5), ("new", 4.5, 6)]}
+    renamed["checkpoint.tmp"] = [half, ("synced", 4, 4.5)]
+    lanes = {
+        "written in place": {"checkpoint": [("old", 0.0, 1.0), half, ("new", 4.0, 6.0)]},
+        "temporary file, then rename": renamed,
+    }
     styles = {"old": "s1", "half": "missing", "new": "s2", "synced": "s3"}
-    picture = Drawing(
-        250,
-        "A checkpoint written in place, and one written to another file and renamed",
+    said = (
         "If it is written in place, a crash while writing leaves half a file. If it is written to "
-        "another file, the old checkpoint stays whole until the rename replaces it.",
+        "another file, the old checkpoint stays whole until the rename replaces it."
+    )
+    picture = Drawing(
+        250, "A checkpoint written in place, and one written to another file and renamed", said
     )
     x = linear(0, 6, 112, WIDTH - 10)
     top = 20
-    for title, files in lanes:
+    for title, files in lanes.items():
         picture.text(10, top, title, style="heading")
-        for row, (name, spans) in enumerate(files):
+        for row, (name, spans) in enumerate(files.items()):
             y = top + 12 + row * 40
             picture.text(10, y + 20, name, style="tick")
             for state, start, stop in spans:
@@ -260,28 +242,21 @@ def _micro_batch(gradients: float) -> list[dict[str, float]]:
     six for the optimizer.
     """
     peak, layers = wren.PEAK, wren.WREN.num_layers
-    steps: list[dict[str, float]] = []
-    for layer in range(1, layers + 1):
-        share = layer / layers
-        steps.append({"gradients": gradients, "layers": share, "copies": share, "logits": 0})
-    steps += [{"gradients": gradients, "layers": 1, "copies": 1, "logits": 1}] * 2
-    for layer in range(1, layers + 1):
-        left = 1 - layer / layers
-        steps.append(
-            {"gradients": max(gradients, 1 - left), "layers": left, "copies": left, "logits": 0}
-        )
-    steps += [{"gradients": 1, "layers": 0, "copies": 0, "logits": 0}] * 6
-    return [
-        {
+
+    def parts(gradients: float, kept: float, logits: int = 0) -> dict[str, float]:
+        return {
             "weights": peak.weights,
             "moments": peak.moments,
-            "gradients": step["gradients"] * peak.gradients,
-            "copies": step["copies"] * peak.copies,
-            "layers": step["layers"] * (peak.layers + peak.head),
-            "logits": step["logits"] * peak.logits,
+            "gradients": gradients * peak.gradients,
+            "copies": kept * peak.copies,
+            "layers": kept * (peak.layers + peak.head),
+            "logits": logits * peak.logits,
         }
-        for step in steps
-    ]
+
+    shares = [layer / layers for layer in range(1, layers + 1)]
+    forward = [parts(gradients, share) for share in shares]
+    backward = [parts(max(gradients, share), 1 - share) for share in shares]
+    return [*forward, *[parts(gradients, 1, 1)] * 2, *backward, *[parts(1, 0)] * 6]
 
 
 def step_memory() -> Drawing:
@@ -290,17 +265,16 @@ def step_memory() -> Drawing:
     first, later = _micro_batch(0), _micro_batch(1)
     highest = [max(sum(parts.values()) for parts in steps) for steps in (first, later)]
     assert highest[1] == peak.total
-    picture = Drawing(
-        398,
-        "Memory over a step of Wren with one micro-batch of 8 sequences",
+    said = (
         f"Weights take {peak.weights / 1e9:.1f} GB and AdamW's moments {peak.moments / 1e9:.1f} GB "
         f"throughout. Activations grow to {(peak.layers + peak.head) / 1e9:.1f} GB and autocast's "
         f"copies of the weights to {peak.copies / 1e9:.1f} GB in the forward pass, and both are "
         f"freed in the backward pass. The loss takes {peak.logits / 1e9:.1f} GB for a moment. In "
         f"the first micro-batch gradients grow to {peak.gradients / 1e9:.1f} GB in the backward "
         f"pass, and the peak is {highest[0] / 1e9:.1f} GB. In later ones they are there from the "
-        f"start, and the peak is {highest[1] / 1e9:.1f} GB.",
+        f"start, and the peak is {highest[1] / 1e9:.1f} GB."
     )
+    picture = Drawing(398, "Memory over a step of Wren with one micro-batch of 8 sequences", said)
     x, y = linear(0, len(first), 52, WIDTH - 10), linear(0, 44, 280, 30)
     left_axis(picture, y, 52, range(0, 41, 8), "GB", WIDTH - 10)
     styles = {"weights": "s1", "moments": "s3", "gradients": "s2", "copies": "s6", "layers": "s4"}
@@ -355,11 +329,8 @@ def segments() -> Drawing:
         ("backward pass of the segment before it", backward(count - 2)),
     ]
     alive = [sum(state in ("s1", "s2") for cell in cells for state in cell) for _, cells in rows]
-    picture = Drawing(
-        268,
-        f"The activations of {layers} layers that are in memory",
-        "; ".join(f"{name}: {units} units" for (name, _), units in zip(rows, alive, strict=True)),
-    )
+    said = "; ".join(f"{name}: {units} units" for (name, _), units in zip(rows, alive, strict=True))
+    picture = Drawing(268, f"The activations of {layers} layers that are in memory", said)
     cell, half = 28, 12
     for row, ((name, cells), units) in enumerate(zip(rows, alive, strict=True)):
         top = 26 + row * 56
@@ -386,16 +357,12 @@ def checkpointing() -> Drawing:
         model = activation_checkpointing.CheckpointedSequential(stack, segments)
         kept[segments] = saved(partial(model, data), weights) / unit
     plain = saved(partial(torch.nn.Sequential(*stack), data), weights) / unit
-    picture = Drawing(
-        402,
-        "Activation memory against checkpointed segments",
-        f"Without checkpoints {plain:.0f} units are kept. "
-        + "; ".join(
-            f"{k} segments: {v:.0f} kept, and {2 * layers // k - 1} more "
-            "while one segment is computed again"
-            for k, v in kept.items()
-        ),
+    said = f"Without checkpoints {plain:.0f} units are kept. " + "; ".join(
+        f"{k} segments: {v:.0f} kept, and {2 * layers // k - 1} more "
+        "while one segment is computed again"
+        for k, v in kept.items()
     )
+    picture = Drawing(402, "Activation memory against checkpointed segments", said)
     x, y = linear(-0.6, 5.6, 52, WIDTH - 16), linear(0, 40, 320, 40)
     left_axis(picture, y, 52, range(0, 41, 8), "units of one activation", WIDTH - 16)
     # The input of the segment is among those that were kept.

@@ -5,7 +5,6 @@ import pytest
 from grader.analysis import mistake_drafts
 from grader.analysis.class_statistics import Alike, FailedTest
 from grader.course import courses
-from grader.publish import stub_files
 from grader.solutions.wrong_edits import entries
 from tests.grader import small_courses
 
@@ -49,12 +48,11 @@ def tiny(root):
     return courses.load(root / "examples" / "tiny_course")
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_equal_answers_become_a_mistake_that_validate_accepts(grader, tmp_path):
     """The draft names nobody and runs in a sandbox only, until a person has read it and says so."""
     marker = tmp_path / "executed"
     course = small_courses.with_lists(tmp_path / "course")
-    stub_files.write(courses.load(course))
     handed_in = tmp_path / "in"
     for name in ("ada", "bob", "cyd"):
         folder = handed_in / name / "assignment"

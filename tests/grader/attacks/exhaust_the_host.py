@@ -124,7 +124,7 @@ def storage_bytes(x):
 
 limits: wall_seconds=1
 status: timeout
-holds: reading the output does not delay the deadline.
+holds: the output does not delay the deadline.
 """
 def storage_bytes(x):
     while True:
@@ -158,7 +158,7 @@ def storage_bytes(x):
 
 reference: before
 earns: full
-holds: output past the limit is read and dropped; it costs no memory, and no answer is lost.
+holds: what is printed goes nowhere; it costs no memory, and no answer is lost.
 """
 honest = storage_bytes
 

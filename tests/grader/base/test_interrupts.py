@@ -189,15 +189,6 @@ if __name__ == "__main__":
     assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
 
 
-@pytest.mark.parametrize("command", ["merge", "release"])
-def test_other_commands_that_are_interrupted_write_nothing(command, interrupted, tmp_path):
-    cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
-    words = {"merge": ("merge", cpu, cuda, "--json"), "release": ("release", "student")}
-    got = interrupted(*words[command], tmp_path / "out")
-    assert got == (130, "", INTERRUPTED, [])
-    assert not (tmp_path / "out").exists()
-
-
 def test_what_was_written_before_an_interrupt_is_said(root, tmp_path):
     """While the report waits for a reader, the file is already complete; the line names it."""
     read_end, write_end = os.pipe()
@@ -219,15 +210,6 @@ def test_what_was_written_before_an_interrupt_is_said(root, tmp_path):
     assert (process.returncode, said) == (130, f"grader: interrupted; {out} is complete\n")
 
 
-def test_a_signal_that_is_ignored_stays_ignored(root, tmp_path):
-    """`nohup` and a shell's `&` ignore signals in this way."""
-    program = "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-    program += "from grader.base import interrupts\n"
-    program += "interrupts.watch(); signal.raise_signal(signal.SIGHUP); print(interrupts.seen())"
-    done = ran([sys.executable, "-c", program], cwd=root)
-    assert (done.stdout, done.stderr) == ("0\n", "")
-
-
 @pytest.fixture
 def signals():
     """Restore this process's signal handlers after the test."""
@@ -238,6 +220,14 @@ def signals():
         signal.signal(number, handler)
     sys.unraisablehook = hook
     interrupts._seen = 0
+
+
+def test_a_signal_that_is_ignored_stays_ignored(signals):
+    """`nohup` and a shell's `&` ignore signals in this way."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    interrupts.watch()
+    signal.raise_signal(signal.SIGHUP)
+    assert interrupts.seen() == 0
 
 
 def test_an_interrupt_that_is_swallowed_is_raised_again(signals):

@@ -25,20 +25,17 @@ class FakeCanvas:
 
     def __init__(self, students):
         self.submissions = {user: self.submission(user) for user in students}
-        self.course = {"id": 1, "name": "CS", "workflow_state": "available", "concluded": False}
-        self.assignment = {"id": 2, "name": "PyTorch", "grading_type": "points"}
-        self.assignment |= {"points_possible": 7.0, "published": True}
+        self.course = {"name": "CS", "concluded": False}
+        self.assignment = {"name": "PyTorch", "points_possible": 7.0, "published": True}
         self.deducts = False
         self.log, self.faults, self.waiting = [], deque(), []
-        self.page, self.poison, self.quota, self.carries_out = 3, {}, 600.0, True
-        self.lock = threading.Lock()
-        self.url = ""
+        self.page, self.poison, self.carries_out, self.url = 3, {}, True, ""
 
     @staticmethod
     def submission(user):
-        nothing = ("score", "entered_score", "points_deducted", "grade", "late_policy_status")
+        nothing = ("score", "entered_score", "points_deducted", "late_policy_status")
         known = {"user_id": user, "excused": False, "late": False, "submission_comments": []}
-        return {**dict.fromkeys(nothing), **known, "workflow_state": "unsubmitted"}
+        return {**dict.fromkeys(nothing), **known}
 
     @property
     def address(self):
@@ -47,20 +44,16 @@ class FakeCanvas:
     def scores(self):
         return {user: one["score"] for user, one in self.submissions.items()}
 
-    def comments(self):
-        return {
-            user: [comment["comment"] for comment in one["submission_comments"]]
-            for user, one in self.submissions.items()
-        }
+    def comments(self, user):
+        return [comment["comment"] for comment in self.submissions[user]["submission_comments"]]
 
     def comment_counts(self):
-        return [len(comments) for comments in self.comments().values()]
+        return [len(self.comments(user)) for user in self.submissions]
 
     def writes(self):
         return [line for line in self.log if line.startswith("PUT")]
 
     def give(self, user, given):
-        """Grade and comment on a submission."""
         one = self.submissions[user]
         if given.pop("submission[late_policy_status]", ""):
             one |= {"late_policy_status": "none", "late": False, "points_deducted": 0.0}
@@ -68,17 +61,13 @@ class FakeCanvas:
         if points := given.pop("submission[posted_grade]", ""):
             is_late = one["late"] and one["late_policy_status"] != "none" and self.deducts
             taken = LATE_POINTS if is_late else 0.0
-            score = float(points) - taken
-            one |= {"entered_score": float(points), "score": score, "points_deducted": taken}
-            one |= {"grade": str(score), "excused": False, "workflow_state": "graded"}
+            one |= {"entered_score": float(points), "score": float(points) - taken}
+            one |= {"points_deducted": taken, "excused": False}
         if text := given.pop("comment[text_comment]", ""):
-            number = sum(len(one["submission_comments"]) for one in self.submissions.values())
-            comment = {"id": number, "author_id": TEACHER, "comment": text}
-            one["submission_comments"].append(comment)
+            one["submission_comments"].append({"author_id": TEACHER, "comment": text})
         assert not given
 
     def give_later(self):
-        """Carry out the requests that had to wait."""
         while self.waiting:
             self.give(*self.waiting.pop())
 
@@ -117,7 +106,6 @@ class Handler(BaseHTTPRequestHandler):
         return self.answer(200, self.canvas.submissions[user])
 
     def is_throttled(self):
-        """Whether the answer will be that there are too many requests."""
         return self.canvas.faults and self.canvas.faults[0][1] in ("throttle", 429)
 
     def submissions(self, query):
@@ -166,9 +154,6 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body) + 50 * (fault == "cut")))
-        quota = "0.0" if fault == "throttle" else str(canvas.quota)
-        self.send_header("x-rate-limit-remaining", quota)
-        self.send_header("X-Request-Cost", "0.25")
         if link:
             self.send_header("link", link)
         if sign_in:
@@ -185,7 +170,6 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(canvas):
-    """Serve a Canvas on a free port of localhost."""
     handler = type("HandlerOfOne", (Handler,), {"canvas": canvas})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True

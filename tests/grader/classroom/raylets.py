@@ -69,7 +69,6 @@ class Raylets:
         raise RuntimeError(log.read_text())
 
     def kill(self, name):
-        """Kill a node without warning, as a power cut would."""
         process = self.nodes.pop(name)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

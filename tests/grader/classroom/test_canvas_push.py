@@ -64,7 +64,7 @@ def test_a_push_is_shown_done_and_not_repeated(push, canvas):
     assert canvas.writes() == []
     assert "pushed 5 grades and 5 comments" in push("--apply")[1]
     assert canvas.scores() == {11: 0, 12: 7, 13: 0, 14: 7, 15: 0}
-    (comment,) = canvas.comments()[12]
+    (comment,) = canvas.comments(12)
     assert comment.startswith("7 of 7 points\n")
     first = list(canvas.log)
     code, said, _ = push("--apply")
@@ -85,8 +85,8 @@ def test_only_what_changed_is_sent(push, canvas, book):
     assert rows == [["0", "3", "yes"], ["7", "7", "yes"]]
     push("--apply")
     assert canvas.scores()[11] == 3
-    assert "oral exam" in canvas.comments()[11][1]
-    assert "Comment: Well done." in canvas.comments()[12][1]
+    assert "oral exam" in canvas.comments(11)[1]
+    assert "Comment: Well done." in canvas.comments(12)[1]
     with gradebook.writing(book) as opened, opened._database as db:
         db.execute("DELETE FROM push")
     of_12 = canvas.submissions[12]["submission_comments"]
@@ -137,7 +137,6 @@ def test_a_push_that_canvas_stopped_need_not_wait(push, canvas):
 
 
 def test_the_points_of_a_lost_request_are_sent_again_without_its_comment(push, canvas):
-    """Points may be sent twice without harm."""
     canvas.faults.append(("PUT", "lost"))
     real, calls = canvas.give_later, itertools.count()
     canvas.give_later = lambda: real() if next(calls) else canvas.waiting.clear()
@@ -172,12 +171,7 @@ def test_requests_that_are_too_many_are_repeated_after_a_wait(push, canvas):
     canvas.faults.extend([("PUT", "throttle"), ("PUT", 429)])
     assert push("--apply")[0] == 0
     assert [line.split()[-1] for line in canvas.writes()] == ["throttle", "429", *["200"] * 5]
-    assert canvas.comment_counts() == [1] * 5
-    assert 10.0 in canvas.slept  # the whole quota below 100 at 10 a second
-    canvas.slept.clear()
-    canvas.quota = 40.0
-    push()
-    assert set(canvas.slept) == {6.0}
+    assert (canvas.comment_counts(), canvas.slept) == ([1] * 5, [1.0, 2.0])
 
 
 def test_canvas_that_never_answers_is_one_sentence(push, canvas):
@@ -206,7 +200,6 @@ def test_who_has_no_number_in_canvas_is_listed_and_not_guessed(push, canvas, boo
 
 
 def test_grades_that_people_set_in_canvas_stay(push, canvas, book, typed):
-    """An excuse, a grade where we have none, and points changed after our push."""
     canvas.submissions[11]["excused"] = True
     canvas.submissions[13] |= {"score": 4.0, "entered_score": 4.0}
     with gradebook.writing(book) as opened, opened._database as db:
@@ -265,7 +258,7 @@ def test_a_comment_can_be_a_link_or_left_out(push, canvas, book):
     push("--apply", "--no-comments")
     assert canvas.comment_counts() == [0] * 5
     push("--apply", "--link", "https://course.example/reports/")
-    text, mark = canvas.comments()[12][0].rsplit("\n", 1)
+    text, mark = canvas.comments(12)[0].rsplit("\n", 1)
     assert text == "7 of 7 points\nReport: https://course.example/reports/s12.html"
     assert mark.startswith("[grader ")
     assert push("--link", "javascript:alert(1)")[0] == 2
@@ -294,8 +287,6 @@ def test_points_are_scaled_and_rounded_as_the_policy_says(push, canvas, tmp_path
     canvas.assignment["points_possible"] = 10.0
     rules = tmp_path / "rules.toml"
     rules.write_text("[policy]\ncanvas_points = 10\ncanvas_decimals = 0\n")
-    said = push("--policy", rules)[1]
-    assert "ours are scaled to 10 points\nours are rounded to 0 decimals" in said
     push("--policy", rules, "--apply")
     assert canvas.scores() == {11: 0, 12: 10, 13: 0, 14: 10, 15: 0}
     rules.write_text("[policy]\ncanvas_points = 7\n")
@@ -311,7 +302,7 @@ def test_a_refused_student_gets_a_comment_and_no_points(push, canvas, book):
     (row,) = [line.split() for line in push()[1].splitlines() if "(s12" in line]
     assert row[-2:] == ["refused", "yes"]
     push("--apply")
-    (comment,) = canvas.comments()[12]
+    (comment,) = canvas.comments(12)
     assert "No points yet\nThis submission could not be graded: a.zip is not a zip." in comment
     assert (canvas.scores()[12], canvas.scores()[13]) == (None, 4)
     assert "0 students differ" in push("--apply")[1]
@@ -382,24 +373,25 @@ def test_an_answer_of_another_kind_is_one_sentence(push, canvas, monkeypatch, tr
 
 
 @pytest.mark.parametrize(
-    "address", ["https://c.example", "https://C.example:8443", "http://localhost:80"]
-)
-def test_the_address_is_that_of_an_assignment_with_tls(address):
-    path = "/courses/1/assignments/2"
-    for more in ("", "/", "?x=1#y"):
-        assert str(canvas_api.place_of(address + path + more)) == address.lower() + path
-
-
-@pytest.mark.parametrize(
-    "address",
+    ("address", "is_right"),
     [
-        *("http://c.example", "http://localhost.evil.example", "https://user:word@c.example"),
-        *("https://c.example\\@evil.example", "https://c.example/courses/1/x", "file://"),
+        *(
+            (it, True)
+            for it in ("https://c.example", "https://C.example:8443", "http://localhost:80")
+        ),
+        *((it, False) for it in ("http://c.example", "http://localhost.evil.example", "file://")),
+        *((it, False) for it in ("https://user:word@c.example", "https://c.example/courses/1/x")),
+        ("https://c.example\\@evil.example", False),
     ],
 )
-def test_another_address_is_refused(address):
-    with pytest.raises(UsageError, match=r"expected the assignment's|must begin with https"):
-        canvas_api.place_of(f"{address}/courses/1/assignments/2")
+def test_the_address_is_that_of_an_assignment_with_tls(address, is_right):
+    path = "/courses/1/assignments/2"
+    for more in ("", "/", "?x=1#y"):
+        if is_right:
+            assert str(canvas_api.place_of(address + path + more)) == address.lower() + path
+        else:
+            with pytest.raises(UsageError, match=r"expected the assignment's|must begin with http"):
+                canvas_api.place_of(address + path + more)
 
 
 def test_the_token_is_read_from_a_file_that_only_its_owner_can_read(tmp_path, monkeypatch):
@@ -448,7 +440,6 @@ def test_hostile_texts_cannot_command_the_terminal(push, canvas, typed):
 
 
 def test_a_student_number_of_canvas_comes_from_the_roster_alone():
-    """From a column for it, or as the id of a roster that Canvas exported."""
     assert canvas_user(Student(id="a", columns={"Canvas user ID": "12"})) == 12
     assert canvas_user(Student(id="12", columns={"SIS User ID": "x"})) == 12
     for student in (

@@ -26,27 +26,22 @@ NOW = datetime(2026, 11, 1, tzinfo=UTC)
 EMPTY = {"schema": "classroom50/scores/v1", "assignments": {}}
 
 
-def valid(content, kind):
-    """Check a file against the documentation."""
-    msgspec.convert(content, kind)
-    assert json.loads(classroom50_scores.text(content)) == content
-    return content
-
-
 def graded(who="Ada", points=3.3333, **given):
     fields = {"student": Student(id=who), "state": State.GRADED, "points": points, "score": points}
     return Standing(**{**fields, "max_score": 15.0, "submitted_at": AT, **given})
 
 
 def made(*standings, collected=EMPTY, found=None):
-    """The overrides, checked; the argument stays as it is."""
-    reported = Reported(found or every_status())
+    """The overrides, checked against the documentation; the argument stays as it is."""
+    reported = found and Reported(found)
     made = classroom50_scores.overrides(
         standings, WHERE, lambda _: reported, deepcopy(collected), NOW
     )
-    valid(made.scores, ClassroomScores)
-    for record in made.records.values():
-        valid(record, ClassroomResult)
+    checked = [(made.scores, ClassroomScores)]
+    checked += [(record, ClassroomResult) for record in made.records.values()]
+    for content, kind in checked:
+        msgspec.convert(content, kind)
+        assert json.loads(classroom50_scores.text(content)) == content
     return made
 
 
@@ -78,20 +73,47 @@ def test_a_grade_becomes_a_record_and_an_override():
 
 
 def test_each_problem_is_a_test_and_the_points_add_up():
-    tests = made(graded()).records["Ada"]["tests"]
+    """A test's score never exceeds its maximum, which rounding 2.5 of 2.5 points could do."""
+    tests = made(graded(), found=every_status()).records["Ada"]["tests"]
     assert [
         ("linear", False, 3, 10, "3.33 of 10 points, crashed"),
         ("adamw", False, 0, 5, "0 of 5 points, policy"),
     ] == [tuple(test.values()) for test in tests]
     ends = [ended("x", Status.PASSED), *(ended(f"{j}", Status.FAILED) for j in range(2))]
     thirds = [problem_result(f"p{i}", "m", 1, ends) for i in range(6)]
-    tests = made(graded(points=2.0, max_score=6.0), found=result(*thirds)).records["Ada"]["tests"]
-    assert (2, 6) == (sum(t["score"] for t in tests), sum(t["max-score"] for t in tests))
+    runs = ([ended("a", Status.FAILED)], [ended("b", Status.PASSED)])
+    halves = [problem_result(name, "m", 2.5, run) for name, run in zip("pq", runs, strict=True)]
+    for problems, scores in ((thirds, (2, 6)), (halves, (2, 5))):
+        tests = made(graded(), found=result(*problems)).records["Ada"]["tests"]
+        assert scores == (sum(t["score"] for t in tests), sum(t["max-score"] for t in tests))
+        assert all(t["score"] <= t["max-score"] for t in tests)
 
 
-@pytest.mark.parametrize(("points", "score"), [(2.5, 3), (2.4999, 2), (14.5, 15), (0.0, 0)])
-def test_a_half_is_rounded_up(points, score):
-    assert score == made(graded(points=points)).records["Ada"]["score"]
+@pytest.mark.parametrize(
+    ("given", "fields", "notes"),
+    [
+        *(
+            ({"points": points}, {"score": score}, [])
+            for points, score in ((2.5, 3), (2.4999, 2), (14.5, 15), (0.0, 0))
+        ),
+        (
+            {"points": 20},
+            {"score": 15, "max-score": 15},
+            ["Ada has 20 points; Classroom 50 takes no more than 15"],
+        ),
+        (
+            {"submitted_at": None},
+            {"datetime": "2026-11-01T00:00:00Z"},
+            ["Ada: the time of the submission is unknown, so it is now"],
+        ),
+    ],
+    ids=range(6),
+)
+def test_points_by_hand_are_whole_and_never_exceed_the_maximum(given, fields, notes):
+    """They need no result; the time is that of the export if it is unknown."""
+    found = made(graded(**given))
+    assert found.records["Ada"] == found.records["Ada"] | fields | {"tests": []}
+    assert found.notes == notes
 
 
 @given(st.lists(st.floats(0, 100), max_size=30))
@@ -138,29 +160,6 @@ def test_no_grade_writes_nothing():
     states = [state for state in State if state is not State.GRADED]
     found = made(*(graded(f"s{i}", None, state=state) for i, state in enumerate(states)))
     assert ([], {}) == (entries(found), found.records)
-
-
-def test_a_whole_part_never_exceeds_the_problems_maximum():
-    """Of 2.5 and 2.5 points, rounding gives the first problem 3, and 2.5 of 5 are 3."""
-    tests = ([ended("a", Status.FAILED)], [ended("b", Status.PASSED)])
-    parts = [problem_result(name, "m", 2.5, run) for name, run in zip("pq", tests, strict=True)]
-    (record,) = made(graded(points=2.5, max_score=5.0), found=result(*parts)).records.values()
-    assert [(0, 3), (2, 2)] == [(one["score"], one["max-score"]) for one in record["tests"]]
-
-
-def test_points_by_hand_need_no_result_and_never_exceed_the_maximum():
-    found = classroom50_scores.overrides(
-        [graded(points=20)], WHERE, lambda _: None, deepcopy(EMPTY), NOW
-    )
-    record = valid(found.records["Ada"], ClassroomResult)
-    assert (15, 15, []) == (record["score"], record["max-score"], record["tests"])
-    assert ["Ada has 20 points; Classroom 50 takes no more than 15"] == found.notes
-
-
-def test_an_unknown_time_is_that_of_the_export_and_said():
-    found = made(graded(submitted_at=None))
-    assert "2026-11-01T00:00:00Z" == found.records["Ada"]["datetime"]
-    assert ["Ada: the time of the submission is unknown, so it is now"] == found.notes
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "-ada", "a--b", "a" * 40, "a/b", "../x", "ada\n"])

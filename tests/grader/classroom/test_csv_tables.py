@@ -69,47 +69,29 @@ def rows(text):
     return {row["id"]: row for row in read_csv_table(text)}
 
 
-def test_a_class_reads_back():
-    text = csv_table(CLASS, PROBLEMS)
-    assert "\r" not in text
-    header, first, *_ = text.splitlines()
-    assert header == (
-        "id,name,email,section,state,points,score,max_score,pending,penalty,days_late,"
-        "late_days_used,attempt,attempts,submitted_at,deadline,linear,adamw,overrides,note,seat,"
-        "team,note (2)"
-    )
-    assert first == (
-        "ada,Ada,ada@x.org,A,graded,17.5,17.5,20,0,0,0,0,2,3,2025-03-02T23:59:59+00:00,"
-        "2025-03-02T23:59:59+00:00,10,7.5,,,12,red,"
-    )
-    assert [one.student.id for one in CLASS] == list(rows(text))
+TABLE = """\
+id,name,email,section,state,points,score,max_score,pending,penalty,days_late,late_days_used,\
+attempt,attempts,submitted_at,deadline,linear,adamw,overrides,note,seat,team,note (2)
+ada,Ada,ada@x.org,A,graded,17.5,17.5,20,0,0,0,0,2,3,\
+2025-03-02T23:59:59+00:00,2025-03-02T23:59:59+00:00,10,7.5,,,12,red,
+late,Late,late@x.org,,graded,5.3333,6.6667,20,4,20,2,1,1,1,\
+2025-03-04T23:59:30+00:00,2025-03-02T23:59:59+00:00,6.6667,,,,,,
+over,Over,over@x.org,,graded,12,9,20,0,0,0,0,0,0,,,,,\
+linear 3.5 prof: a typo; total 12 prof: by hand,,,blue,tall
+miss,Miss,miss@x.org,,missing,,,20,0,0,0,0,0,0,,,,,,nothing was handed in,,,
+refused,Refused,refused@x.org,,refused,,,20,0,0,0,0,1,1,,,,,,the zip is broken,,,
+waits,Waits,waits@x.org,,not_graded,,,20,0,0,0,0,1,1,,,,,,it has not been graded yet,,,
+fault,Fault,fault@x.org,,grader_error,,,20,0,0,0,0,1,1,,,,,,ZeroDivisionError,,,
+zero,Zero,zero@x.org,,graded,0,0,20,0,0,0,0,0,0,,,,,,,,,
+tiny,Tiny,tiny@x.org,,graded,0,100,20,0,0,0,0,0,0,,,,,,,,,
+"""
 
 
-def test_numbers_are_written_as_a_person_writes_them():
-    late = rows(csv_table(CLASS, PROBLEMS))["late"]
-    names = ("points", "score", "max_score", "pending", "penalty", "days_late", "late_days_used")
-    found = [late[name] for name in (*names, "linear", "adamw")]
-    assert ["5.3333", "6.6667", "20", "4", "20", "2", "1", "6.6667", ""] == found
-    tiny = rows(csv_table([standing("Tiny", points=-0.00001, score=100.0)], []))["tiny"]
-    assert ("0", "100") == (tiny["points"], tiny["score"])
-
-
-def test_no_score_is_an_empty_cell_and_never_zero():
-    table = rows(csv_table(CLASS, PROBLEMS))
-    for name, state in (("miss", "missing"), ("refused", "refused"), ("fault", "grader_error")):
-        assert [state, "", "", ""] == [
-            table[name][c] for c in ("state", "points", "score", "linear")
-        ]
-    assert "the zip is broken" == table["refused"]["note"]
-    zero = rows(csv_table([standing("Zero", points=0.0, score=0.0)], []))["zero"]
-    assert ("0", "0") == (zero["points"], zero["score"])
-
-
-def test_overrides_say_what_who_and_why():
-    """If a roster column has the name of one of our columns, it is renamed and kept."""
-    over = rows(csv_table(CLASS, PROBLEMS))["over"]
-    assert "linear 3.5 prof: a typo; total 12 prof: by hand" == over["overrides"]
-    assert ("", "tall", "blue") == (over["note"], over["note (2)"], over["team"])
+def test_a_class_is_a_table():
+    """No score is an empty cell and never 0; a roster's column with one of our names is renamed."""
+    zero = standing("Zero", points=0.0, score=0.0)
+    tiny = standing("Tiny", points=-0.00001, score=100.0)
+    assert TABLE == csv_table([*CLASS, zero, tiny], PROBLEMS)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
@@ -127,14 +109,16 @@ def test_no_cell_can_be_a_formula(text):
 
 
 @pytest.mark.parametrize(
-    ("mark", "text"),
-    [("'", text) for text in ("=1", "  =1", "'=1", "'=", "+1", "-")]
-    + [("", text) for text in ("'tis", "-1", "-1.5", "'-1", "a=1")],
+    ("text", "cell"),
+    [
+        *((text, f"'{text}") for text in ("=1", "  =1", "'=1", "'=", "+1", "-")),
+        *((text, text) for text in ("'tis", "-1", "-1.5", "'-1", "a=1")),
+        ("a;=1+1;-2", "a;'=1+1;-2"),  # a European spreadsheet divides cells so
+    ],
 )
-def test_an_apostrophe_is_removed_only_where_it_was_added(mark, text):
-    """A negative number in the roster stays a number."""
+def test_an_apostrophe_is_removed_only_where_it_was_added(text, cell):
     table = csv_table([standing(Student(id="a", name=text))], [])
-    assert (mark + text, text) == (cells(table)[1][1], rows(table)["a"]["name"])
+    assert (cell, text) == (cells(table)[1][1], rows(table)["a"]["name"])
 
 
 @given(
@@ -147,11 +131,6 @@ def test_every_printable_text_reads_back(text):
     """Also every mix of the characters that formulas and escapes begin with."""
     table = csv_table([standing(Student(id="a", name=text, columns={"c": f"'{text}"}))], [])
     assert (text, f"'{text}") == (rows(table)["a"]["name"], rows(table)["a"]["c"])
-
-
-def test_a_formula_after_a_semicolon_is_none_in_a_european_spreadsheet():
-    (row,) = csv.reader([csv_table([standing(Student(id="a;=1+1;-2"))], []).splitlines()[1]])
-    assert row[0] == "a;'=1+1;-2"
 
 
 EXPORTED = """\
@@ -167,46 +146,34 @@ Miss,1004,S-4,miss@x.org,A,,7,,
 """  # noqa: E501
 
 
-def filled(standings=CLASS, exported=EXPORTED, title="Homework 1", number=None):
-    """Fill the standings into a file exported from Canvas."""
-    return canvas(
-        standings, Policy(title=title, more={"canvas_id": number or 0}), exported=exported
-    )
+def filled(standings=CLASS, exported=EXPORTED, title="Homework 1", former=None, **rules):
+    """Fill the standings into a file exported from Canvas, or into a new one."""
+    policy = Policy(title=title, more=rules)
+    return canvas(standings, policy, exported=exported, former=former)
 
 
-def column(text, place):
-    """One column of a CSV text, by the first cell of each row."""
+def column(text, place=6):
     return {row[0]: row[place] for row in cells(text)}
 
 
-@pytest.mark.parametrize(("title", "number"), [("Homework 1", None), ("renamed", 42)])
-def test_only_the_assignments_column_of_an_export_changes(title, number):
-    made = filled(title=title, number=number)
-    assert column(made.text, 6) == column(EXPORTED, 6) | {
-        "Lovelace, Ada": "17.5",
-        "Late, Student": "5.3333",
-        "Miss": "",
-    }
+@pytest.mark.parametrize("rules", [{}, {"title": "renamed", "canvas_id": 42}])
+def test_only_the_assignments_column_of_an_export_changes(rules):
+    """Excused students stay excused; notes name lost scores and students unknown to Canvas."""
+    made = filled(**rules)
+    changes = {"Lovelace, Ada": "17.5", "Late, Student": "5.3333", "Miss": ""}
+    assert column(made.text) == column(EXPORTED) | changes
     before, after = cells(EXPORTED), cells(made.text)
     for row in before + after:
         row[6] = ""
     assert before == after
-
-
-def test_who_needs_a_person_is_said():
-    """Excused students stay excused; the notes name lost scores and students unknown to Canvas."""
-    assert filled().notes == [
-        "over (Over) is excused in Canvas and stays excused",
-        "miss (Miss) had 7 points in Canvas and has no score now (missing)",
-        "refused (Refused) is not in the file from Canvas",
-        "waits (Waits) is not in the file from Canvas",
-        "fault (Fault) is not in the file from Canvas",
+    assert made.notes == [
+        "Over (over) is excused in Canvas and stays excused",
+        "Miss (miss) had 7 points in Canvas and has no score now (missing)",
+        "Refused (refused) is not in the file from Canvas",
+        "Waits (waits) is not in the file from Canvas",
+        "Fault (fault) is not in the file from Canvas",
     ]
-
-
-def test_filling_in_twice_changes_nothing_more():
-    once = filled().text
-    assert once == filled(exported=once).text
+    assert made.text == filled(exported=made.text, **rules).text
 
 
 def test_the_form_of_the_export_is_kept():
@@ -216,32 +183,26 @@ def test_the_form_of_the_export_is_kept():
     csv.writer(other, delimiter=";", lineterminator="\n").writerows(cells(EXPORTED))
     made = filled(exported=other.getvalue()).text
     assert cells(filled().text) == list(csv.reader(io.StringIO(made), delimiter=";"))
-
-
-def test_a_decimal_comma_is_kept():
     commas = "Student;ID;HW (1);HW2 (2)\n    Points Possible;;20,00;20,00\nAda;5;12,00;\n"
-    made = canvas(
-        [standing(Student(id="5"), points=1.25)], Policy(more={"canvas_id": 2}), exported=commas
-    )
+    made = filled([standing(Student(id="5"), points=1.25)], commas, canvas_id=2)
     assert made.text.splitlines()[2] == "Ada;5;12,00;1,25"
 
 
-def test_canvas_of_other_points_needs_a_word_of_the_policy():
-    """Ours are scaled or sent as they are, and rounded, a half upwards."""
-    half = EXPORTED.replace(",,,,,5,20,", ",,,,,5,10,")
-    with pytest.raises(UsageError, match="out of 10 points, ours out of 20: write canvas_points"):
-        filled(exported=half)
+HALF = EXPORTED.replace(",,,,,5,20,", ",,,,,5,10,")
+TWICE = EXPORTED.replace("Quiz (77)", "Homework 1 (77)")
 
-    def ada(**rules):
-        policy = Policy(title="Homework 1", more=rules)
-        return column(canvas(CLASS, policy, exported=half).text, 6)["Lovelace, Ada"]
 
-    assert ada(canvas_points=10) == "8.75"
-    assert ada(canvas_points=20) == "17.5"
-    assert ada(canvas_points=10, canvas_decimals=1) == "8.8"
+def test_canvas_points_scale_ours_or_send_them_as_they_are():
+    """They are rounded, a half upwards."""
+    for points, rules in (
+        ("8.75", {"canvas_points": 10}),
+        ("17.5", {"canvas_points": 20}),
+        ("8.8", {"canvas_points": 10, "canvas_decimals": 1}),
+    ):
+        assert column(filled(exported=HALF, **rules).text)["Lovelace, Ada"] == points
     one = standing("Ada", points=2.5)
     assert for_canvas([one], Policy(more={"canvas_decimals": 0}), None)[0].points == 3
-    made = canvas(CLASS, Policy(more={"canvas_id": 42, "canvas_points": 10}), exported=None)
+    made = filled(exported=None, canvas_id=42, canvas_points=10)
     assert "    Points Possible,,,,,10" in made.text
     assert "Ada,,ada,ada@x.org,A,8.75" in made.text
 
@@ -251,47 +212,44 @@ def test_a_renamed_student_has_a_row_by_a_former_id_or_the_number_in_canvas():
         standing(Student(id="new"), points=1.0),
         standing(Student(id="x1", columns={"canvas_id": "1002"}), points=2.0),
     ]
-    rules, former = Policy(title="Homework 1"), {"new": ["S-1"]}
-    made = canvas(found, rules, exported=EXPORTED, former=former)
+    made = filled(found, former={"new": ["S-1"]})
     assert made.notes == []
-    after = column(made.text, 6)
+    after = column(made.text)
     assert (after["Lovelace, Ada"], after["Late, Student"]) == ("1", "2")
-    alone = canvas(found[1:], Policy(more={"canvas_id": 1}), exported=None).text
+    alone = filled(found[1:], None, canvas_id=1).text
     assert alone.splitlines()[2] == ",1002,x1,,,2"
 
 
-@pytest.mark.parametrize(
-    ("title", "number"), [("Homework 2", None), ("Homework 1", 43), ("Homework 1 (42)", None)]
-)
-def test_a_column_that_canvas_does_not_know_is_refused(title, number):
-    with pytest.raises(UsageError, match="Canvas would create a new assignment"):
-        filled(title=title, number=number)
-
-
-def test_two_assignments_of_one_title_need_the_id():
-    """A wrong guess could overwrite the grades of the other assignment."""
-    twice = EXPORTED.replace("Quiz (77)", "Homework 1 (77)")
-    with pytest.raises(
-        UsageError, match=r"has 2 columns .*: write canvas_id, the assignment's number"
-    ):
-        filled(exported=twice)
-    assert "17.5" == column(filled(exported=twice, number=42).text, 6)["Lovelace, Ada"]
+NEW = "Canvas would create a new assignment"
 
 
 @pytest.mark.parametrize(
-    "text", ["", "name,id\n", "Student\n", "\x00", f"Student,ID,{'x' * 200_000}"]
+    ("given", "said"),
+    [
+        ({"title": "Homework 2"}, NEW),
+        ({"canvas_id": 43}, NEW),
+        ({"title": "Homework 1 (42)"}, NEW),
+        ({"exported": None}, f"{NEW}; write canvas_id"),
+        ({"exported": TWICE}, "has 2 columns .*: write canvas_id, the assignment's number"),
+        ({"exported": HALF}, "out of 10 points, ours out of 20: write canvas_points"),
+        *(
+            ({"exported": text}, "a gradebook that Canvas exported|is not valid CSV")
+            for text in ("", "name,id\n", "Student\n", "\x00", f"Student,ID,{'x' * 200_000}")
+        ),
+        (
+            {"exported": "Student,ID,Homework 1 (42)\nA,1,\nB,9.0E+03,\n"},
+            "export:3: a spreadsheet damaged the id",
+        ),
+    ],
+    ids=range(12),
 )
-def test_another_file_is_no_export(text):
-    with pytest.raises(UsageError, match=r"a gradebook that Canvas exported|is not valid CSV"):
-        filled(exported=text)
-
-
-def test_an_export_that_a_spreadsheet_damaged_is_refused():
-    with pytest.raises(UsageError, match=r"export:3: a spreadsheet damaged the id"):
-        filled(exported="Student,ID,Homework 1 (42)\nA,1,\nB,9.0E+03,\n")
+def test_what_could_change_other_grades_is_refused(given, said):
+    with pytest.raises(UsageError, match=said):
+        filled(**given)
 
 
 def test_students_are_found_by_each_identity():
+    """The number in Canvas tells two assignments of one title apart."""
     found = [
         standing(Student(id="1001"), points=1.0),
         standing(Student(id="s-2"), points=2.0),
@@ -299,13 +257,9 @@ def test_students_are_found_by_each_identity():
         standing(Student(id="y", columns={"netid": "S-4"}), points=4.0),
         standing(Student(id="z", columns={"SIS Login ID": "abcdef"}), points=5.0),
     ]
-    made = filled(found)
-    assert column(made.text, 6) == column(EXPORTED, 6) | {
-        "Lovelace, Ada": "1",
-        "Late, Student": "2",
-        "Miss": "4",
-        "Student, Test": "5",
-    }
+    made = filled(found, TWICE, canvas_id=42)
+    changes = {"Lovelace, Ada": "1", "Late, Student": "2", "Miss": "4", "Student, Test": "5"}
+    assert column(made.text) == column(TWICE) | changes
     assert ["x is excused in Canvas and stays excused"] == made.notes
 
 
@@ -316,28 +270,31 @@ def test_a_number_of_another_kind_is_nobodys_id():
         standing(Student(id="S-2", columns={"SIS User ID": "S-4"}), points=2.0),
     ]
     made = filled(found)
-    assert column(made.text, 6) == column(EXPORTED, 6) | {"Miss": "2"}
+    assert column(made.text) == column(EXPORTED) | {"Miss": "2"}
     assert ["a is not in the file from Canvas"] == made.notes
 
 
 def test_nobody_gets_points_from_a_doubtful_row():
     """A row that matches two students, or two rows that match one student, stay unchanged."""
-    both = [
-        standing(Student(id="1001"), points=1.0),
-        standing(Student(id="b", email="ada@x.org"), points=2.0),
-    ]
-    made = filled(both)
-    assert cells(EXPORTED) == cells(made.text)
-    assert made.notes[0] == "row 4 of the file from Canvas matches several students: 1001, b"
-    twice = filled([standing(Student(id="1002", email="ada@x.org"), points=1.0)])
-    assert cells(EXPORTED) == cells(twice.text)
-    assert twice.notes[0] == "rows 4, 5 of the file from Canvas all match 1002"
-    shared = [standing(Student(id=name, email="ada@x.org"), points=1.0) for name in "ab"]
-    assert cells(EXPORTED) == cells(filled(shared).text)  # a team's address
+    for students, note in (
+        (
+            [Student(id="1001"), Student(id="b", email="ada@x.org")],
+            "row 4 of the file from Canvas matches several students: 1001, b",
+        ),
+        (
+            [Student(id="1002", email="ada@x.org")],
+            "rows 4, 5 of the file from Canvas all match 1002",
+        ),
+        # A team's address.
+        ([Student(id=name, email="ada@x.org") for name in "ab"], "a is not in the file from"),
+    ):
+        made = filled([standing(one, points=1.0) for one in students])
+        assert cells(EXPORTED) == cells(made.text)
+        assert made.notes[0].startswith(note)
 
 
 def test_without_an_export_the_id_makes_the_column():
-    made = canvas(CLASS, Policy(title="Homework 1", more={"canvas_id": 42}), exported=None)
+    made = filled(exported=None, canvas_id=42)
     assert made.text.splitlines()[:4] == [
         "Student,ID,SIS User ID,SIS Login ID,Section,Homework 1 (42)",
         "    Points Possible,,,,,20",
@@ -345,39 +302,32 @@ def test_without_an_export_the_id_makes_the_column():
         "Late,,late,late@x.org,,5.3333",
     ]
     assert ["12", "", "", "", ""] == [row[5] for row in cells(made.text)[4:]]
-    assert [
-        "the roster's ids are in the column SIS User ID: compare them with Canvas'"
-    ] == made.notes
-    assert "17.5" == column(filled(exported=made.text, number=42).text, 5)["Ada"]
+    sis = "the roster's ids are in the column SIS User ID: compare them with Canvas'"
+    assert [sis] == made.notes
+    assert "17.5" == column(filled(exported=made.text, canvas_id=42).text, 5)["Ada"]
 
 
-def test_without_an_export_the_rosters_columns_are_used():
-    """A roster with SIS columns comes from Canvas, so its ids are Canvas ids."""
-    columns = {"SIS User ID": "S-1", "SIS Login ID": "al"}
-    one = standing(student("Ada", id="1001", columns=columns), points=1.0)
-    made = canvas([one], Policy(title="T", more={"canvas_id": 1}), exported=None)
-    assert "Ada,1001,S-1,al,,1" == made.text.splitlines()[2]
-    assert [] == made.notes
-    one = standing(student("Ada", id="1001", columns={"Quiz (77)": "3"}), points=1.0)
-    made = canvas([one], Policy(title="T", more={"canvas_id": 1}), exported=None)
-    assert "Ada,1001,,ada@x.org,,1" == made.text.splitlines()[2]
-
-
-def test_without_an_export_only_students_of_the_roster_reach_a_known_assignment():
-    """Canvas refuses students that it does not know, and would create another assignment."""
-    stranger = [standing(student("Eve", listed=False), points=1.0)]
-    made = canvas(stranger, Policy(title="T", more={"canvas_id": 1}), exported=None)
-    assert 2 == len(made.text.splitlines())
-    assert ["eve (Eve) is not in the roster and was left out"] == made.notes
-    with pytest.raises(UsageError, match="Canvas would create a new assignment; write canvas_id"):
-        canvas(CLASS, Policy(title="Homework 1"), exported=None)
+@pytest.mark.parametrize(
+    ("given", "row", "notes"),
+    [
+        # A roster with a column of Canvas' gradebook is from Canvas, so its ids are Canvas' ids.
+        ({"columns": {"SIS User ID": "S-1", "SIS Login ID": "al"}}, "Ada,1001,S-1,al,,1", []),
+        ({"columns": {"Quiz (77)": "3"}}, "Ada,1001,,ada@x.org,,1", []),
+        # Canvas refuses students that it does not know.
+        ({"listed": False}, None, ["Ada (1001) is not in the roster and was left out"]),
+    ],
+)
+def test_without_an_export_the_rosters_columns_are_used(given, row, notes):
+    made = filled([standing(student("Ada", id="1001", **given), points=1.0)], None, canvas_id=1)
+    _, _, *rows = made.text.splitlines()
+    assert ([row] if row else [], notes) == (rows, made.notes)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_names_reach_canvas_as_text(text):
     """Names are escaped in a new file and in notes, and stay unchanged in an export."""
     one = standing(Student(id=text, name=text), points=1.0)
-    made = canvas([one], Policy(title="T", more={"canvas_id": 1}), exported=None)
+    made = filled([one], None, canvas_id=1)
     assert 3 == len(cells(made.text))
     assert not any(cell.lstrip().startswith(STARTS) for cell in cells(made.text)[2])
     notes = "".join(filled([one]).notes)

@@ -10,7 +10,7 @@ import pytest
 
 from grader.base.errors import UsageError
 from grader.classroom.class_records import Student
-from grader.classroom.intake import folder_items, recognise
+from grader.classroom.intake import recognise
 from grader.classroom.intake.folder_items import READABLE
 from grader.classroom.roster import assign
 from grader.submission import submissions
@@ -77,7 +77,6 @@ submission_102:
 
 
 def export(folder: Path, text: str = YAML, *names: str) -> Path:
-    """A Gradescope export with this metadata and these further entries."""
     put(folder, *(names or ("submission_101/", "submission_102/")))
     (folder / "submission_metadata.yml").write_text(text, encoding="utf-8")
     return folder
@@ -96,13 +95,6 @@ def test_an_export_gives_students_times_and_numbers(tmp_path):
     assert zoe.path == bob.path == tmp_path / "submission_102"
     assert datetime(2024, 10, 10, 4, 1, 31, tzinfo=UTC) == zoe.submitted_at == bob.submitted_at
     assert timedelta(hours=-7) == zoe.submitted_at.utcoffset()
-
-
-def test_a_leap_second_is_the_first_second_of_the_next_minute(tmp_path):
-    """Python's times have none."""
-    export(tmp_path, YAML.replace("2024-10-09 21:01:31 -07:00", "2016-12-31 23:59:60.25 Z"))
-    times = {item.key: item.submitted_at for item in recognise(tmp_path).handed_in}
-    assert times["0456"] == datetime(2017, 1, 1, 0, 0, 0, 250_000, UTC)
 
 
 def test_an_export_notes_folders_and_metadata_without_each_other(tmp_path):
@@ -162,7 +154,7 @@ def test_an_alias_stands_for_its_value_and_only_quotes_make_null_a_name(tmp_path
     assert (found.key, found.student_name, found.email, found.number) == ("7", "null", "", 3)
 
 
-def test_metadata_has_a_largest_size_and_number_of_students(tmp_path, monkeypatch):
+def test_metadata_is_text_with_a_largest_number_of_students(tmp_path):
     many = ", ".join(["{sid: '7'}"] * 1001)
     export(tmp_path, f"submission_1: {{submitters: [{many}]}}", "submission_1/")
     assert "more than 1000 students" in refusal(tmp_path)
@@ -170,9 +162,6 @@ def test_metadata_has_a_largest_size_and_number_of_students(tmp_path, monkeypatc
     assert ["7"] == keys(tmp_path)
     (tmp_path / "submission_metadata.yml").write_bytes(b"a: 1\nb: \xff\n")
     assert "submission_metadata.yml:2 is not UTF-8 text" in refusal(tmp_path)
-    monkeypatch.setattr(folder_items, "MAX_METADATA_BYTES", 2**20)
-    export(tmp_path, " " * (2**20 + 1), "submission_1/")
-    assert "is larger than 1 MiB" in refusal(tmp_path)
 
 
 def test_an_export_in_a_folder_of_its_own_has_to_be_named(tmp_path):
@@ -192,8 +181,6 @@ def test_an_export_in_a_folder_of_its_own_has_to_be_named(tmp_path):
 def test_a_student_cannot_stop_the_class_with_a_file_like_an_exports(tmp_path, names):
     found = recognise(put(tmp_path, *names))
     assert "mallory" in [item.key for item in found.handed_in]
-    said = "is ignored: it is in one student's folder, and the student may have written it."
-    assert f"mallory/submission_metadata.yml {said}" in found.notes
 
 
 # --- Canvas ---------------------------------------------------------------------------------------
@@ -301,15 +288,12 @@ def test_moodles_folders_and_files_give_names(tmp_path):
     put(tmp_path / "chosen", f"Eve_18{of}_x_77{of}_hw.zip", f"Ida_19{of}_hw.zip")
     eve = recognise(tmp_path / "chosen").handed_in[0]
     assert "Eve" == eve.key, "students choose what follows Moodle's own number"
-    listed = assign([eve], [Student(id="77", name="Jane van Doe")])
-    assert ["Eve"] == [student.id for student, _ in listed.attempts]
     (cy,) = [one for one in found.handed_in if one.key == "Cy Li"]
-    accepted = Accepted(modules=("assignment/linear.py", "assignment/data.py"))
-    read = submissions.read(cy.path, accepted, parts=dict(cy.parts))
-    assert [*read.sources] == ["assignment/linear.py"]
+    assert cy.parts == (("linear.py", cy.path),)
+    roster = [Student(id="77", name="Jane van Doe"), Student(id="78", name="Li, Cy")]
     jane = next(one for one in found.handed_in if one.key == "Jane van Doe")
-    listed = assign([jane], [Student(id="77", name="Jane van Doe")])
-    assert [student.id for student, _ in listed.attempts] == ["77"]
+    listed = assign([jane, eve, cy], roster).attempts
+    assert ["77", "78", "Eve"] == [student.id for student, _ in listed]
 
 
 # --- names of a given form ------------------------------------------------------------------------
@@ -332,7 +316,6 @@ def test_names_of_a_given_form(tmp_path):
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ("{sid}.zip", "--layout {sid}.zip: {sid} is unknown; there are {id} (the student's id"),
         ("{any}.zip", "expected one of {id}, {name} and {email}, each once"),
         ("{id}{id}.zip", "expected one of {id}"),
         ("{id}.tar", "has nothing to grade: no name fits --layout {id}.tar"),
@@ -349,7 +332,6 @@ def test_a_form_that_fits_nothing_is_refused(tmp_path, form, said):
 
 
 def commit(folder, at):
-    """Make a repository with one commit at this time."""
     folder.mkdir()
     git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@x.edu", "-C", str(folder)]
     times = {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
@@ -373,16 +355,11 @@ def test_clones_have_the_time_of_their_last_commit(tmp_path):
         "The times are those of the last commits, which students can choose.",
         "The last commit of hw1-c-y cannot be read: it has no time.",
     ]
-
-
-def test_a_folder_that_is_no_clone_takes_everybodys_time_with_a_warning(tmp_path):
-    """Otherwise a whole class would not be late, and nobody would know."""
-    for name in ("hw1-ada", "hw1-bob"):
-        commit(tmp_path / name, "2026-10-01T10:00:00Z")
+    # Without a note, a whole class would not be late, and nobody would know.
     put(tmp_path, "hw1-eve/linear.py")
     found = recognise(tmp_path)
-    assert [one.submitted_at for one in found.handed_in] == [None] * 3
-    assert found.notes[0].startswith("2 folders are repositories, but hw1-eve is none")
+    assert {one.submitted_at for one in found.handed_in} == {None}
+    assert found.notes[0].startswith("3 folders are repositories, but hw1-eve is none")
 
 
 def test_a_repository_cannot_make_git_run_anything(tmp_path):
@@ -454,7 +431,6 @@ NO_TIMES = {
 
 @pytest.mark.parametrize(("at", "sentence"), [(at, s) for s in NO_TIMES for at in NO_TIMES[s]])
 def test_a_time_that_is_none_or_has_no_zone_is_in_doubt(tmp_path, at, sentence):
-    """A person decides about this student, who may be late; the others are graded."""
     name = f"ada@{at}.zip"
     doubtful, other = recognise(put(tmp_path, name, "bob.zip")).handed_in
     assert ("ada", None) == (doubtful.key, doubtful.submitted_at)
@@ -494,7 +470,6 @@ def test_the_archives_in_a_students_folder_are_attempts(tmp_path):
 
 
 def test_a_time_ahead_is_told(tmp_path):
-    """It counts, but a slip in it would decide lateness and which attempt counts."""
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     put(tmp_path, f"ada@{tomorrow:%Y-%m-%dT%H-%M-%S}Z.zip", "bob@2020-01-01T00-00-00Z.zip")
     found = recognise(tmp_path)
@@ -613,15 +588,6 @@ def test_a_folder_with_nothing_to_grade_says_what_was_expected(tmp_path, names):
 
 
 def test_what_is_no_class_is_refused(tmp_path):
-    assert "does not exist" in refusal(tmp_path / "nowhere")
+    assert "cannot be read: File name too long" in refusal(tmp_path / ("x" * 300))
     put(tmp_path, "assignment/linear.py", "other/ada.zip")
-    assert "is a file; name the folder" in refusal(tmp_path / "other" / "ada.zip")
     assert "is a single submission; pass the folder of the whole class" in refusal(tmp_path)
-
-
-def test_a_folder_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
-    def denied(path: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(os, "scandir", denied)
-    assert "cannot be read: Permission denied" in refusal(tmp_path)

@@ -9,12 +9,15 @@ import sys
 import pytest
 
 from grader.classroom import gradebook
+from grader.course import courses
 from grader.sandbox import gpu_turns
+from grader.sandbox.gpus import Gpu
+from kit import handing_in
 from tests.grader.classroom.a_class import SOLVED, WITH_TORCH, hand_in, hand_in_class, keep
 from tests.grader.classroom.raylets import RAY, Raylets
 from tests.grader.classroom.test_batches import graded
-from tests.grader.commands_on_stand_in import Machine
 from tests.grader.processes import started, until
+from tests.grader.sandbox.simulated_machine import SIMULATED, UUID, needs_a_compiler
 
 pytestmark = [
     pytest.mark.slow,
@@ -31,7 +34,6 @@ def course(root, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def raylets():
-    """A cluster with one CPU, on its only worker node."""
     cluster = Raylets()
     try:
         cluster.add("one")
@@ -49,7 +51,6 @@ def handed_in(tmp_path):
 
 
 def hand_in_slow(folder, count):
-    """Write `count` different right submissions that take up to a second each."""
     for i in range(count):
         slow = SOLVED.replace("    e =", f"    import time\n    time.sleep({i % 10 / 10})\n    e =")
         hand_in(folder, f"slow{i}", f"{slow}# {i}\n")
@@ -57,7 +58,6 @@ def hand_in_slow(folder, count):
 
 @pytest.fixture
 def batch(course, raylets, handed_in):
-    """A function that starts `grader batch` on these submissions."""
 
     def start(book, *options, executor="ray", cluster=raylets):
         command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
@@ -70,7 +70,6 @@ def batch(course, raylets, handed_in):
 
 
 def programs_without_bubblewrap(folder):
-    """A folder for PATH with the programs that Ray needs, but without bwrap."""
     folder.mkdir()
     for program in ("bash", "sh", "ps", "uname", "env"):
         (folder / program).symlink_to(shutil.which(program))
@@ -82,24 +81,15 @@ def finish(process):
     return process.returncode, said
 
 
-def found(book):
+def found(book, device="cpu"):
     """Each test's outcome, without its message: that about a fork bomb varies."""
     with gradebook.reading(book) as opened:
-        setup = opened.setups.current("cpu")
-        grades = opened.results.grades(setup, problems=False)
+        setup = opened.setups.current(device)
+        grades = opened.results.grades(setup)
         assert set() == {grade.fault for grade in grades.values()} - {""}
         results = {name: opened.results.result(name, setup) for name in grades}
     tests = {name: [t for p in one.problems for t in p.tests] for name, one in results.items()}
     return {n: [(t.id, t.status, t.score, t.mistake, t.rule) for t in tests[n]] for n in tests}
-
-
-def assert_as_on_this_machine(batch, there, count, *options):
-    """Grade the same submissions here: the results are the same."""
-    here = there.with_name("here.sqlite")
-    code, said = finish(batch(here, *options, executor="local"))
-    assert code == 0, said
-    assert found(here) == found(there)
-    assert len(found(here)) == count
 
 
 def test_a_class_is_graded_on_a_cluster(batch, handed_in, tmp_path):
@@ -112,35 +102,37 @@ def test_a_class_is_graded_on_a_cluster(batch, handed_in, tmp_path):
 
 
 @pytest.mark.proof
+@needs_a_compiler
 def test_a_cluster_takes_turns_on_a_gpu_and_a_killed_grader_ends_its_turn(
     raylets, tmp_path, monkeypatch
 ):
-    """The node's grader waits for a program outside of the cluster. Nobody else has the GPU."""
-    machine = Machine(tmp_path)
-    monkeypatch.setenv(gpu_turns.FOLDER_VARIABLE, machine.environment[gpu_turns.FOLDER_VARIABLE])
+    """The node's grader waits for a program outside of the cluster."""
+    monkeypatch.setenv(gpu_turns.FOLDER_VARIABLE, str(tmp_path / "queues"))
+    environment = {**raylets.environment, gpu_turns.FOLDER_VARIABLE: str(tmp_path / "queues")}
     (tmp_path / "in").mkdir()
-    hand_in_slow(tmp_path / "in", 3)
-    raylets.add("gpu", gpus=1, environment=machine.environment)
+    for name in ("ada", "bob"):
+        solved = handing_in.zipped(courses.sources_in(courses.load().reference))
+        (tmp_path / "in" / f"{name}.zip").write_bytes(solved)
+    raylets.add("gpu", gpus=1, environment=environment, before=SIMULATED)
     book = tmp_path / "class.sqlite"
-    command = [sys.executable, "-m", "grader", "batch", tmp_path / "in", "--gradebook", book]
-    command += ["--course", machine.course, "--executor", "ray", "--device", "cuda"]
+    command = [*SIMULATED, sys.executable, "-m", "grader", "batch", tmp_path / "in"]
+    command += ["--gradebook", book, "--only", "gpu_memory", "--executor", "ray"]
+    command += ["--device", "cuda", "--address", raylets.address]
     try:
-        machine.keep_tests()
-        with machine.turn():
-            command += ["--address", raylets.address]
-            process = started(command, env=raylets.environment)
-            until(lambda: len(machine.queue()) == 2)
-            _, waits = machine.queue()
-        until(lambda: machine.log)
+        with gpu_turns.turn(Gpu(0, UUID, "Simulated GPU", "1", 1, "", (), ()), print):
+            process = started(command, env=environment)
+            until(lambda: len(gpu_turns.queue(UUID)) == 2)
+            waits = gpu_turns.queue(UUID)[1].process
+        until(lambda: [ticket.process for ticket in gpu_turns.queue(UUID)] == [waits])
         os.kill(waits, signal.SIGKILL)
-        machine.let_tests_end()
         code, said = finish(process)
     finally:
         raylets.kill("gpu")
     assert code == 0, said
-    assert [["passed"]] * 3 == machine.results(book)
-    done = machine.graded()
-    assert (list(done.values()), done[waits]) == ([3], 0)
+    of_gpu = [
+        test for tests in found(book, "cuda").values() for test in tests if "cuda/" in test[0]
+    ]
+    assert (len(of_gpu) > 2, {status for _, status, *_ in of_gpu}) == (True, {"passed"})
 
 
 @pytest.mark.proof
@@ -154,11 +146,16 @@ def test_a_node_that_is_killed_half_way_costs_no_grade(batch, raylets, tmp_path)
     code, said = finish(process)
     assert code == 0, said
     assert "grader: victim is gone; its submissions are graded elsewhere" in said
-    assert_as_on_this_machine(batch, there, 21)
+    here = tmp_path / "here.sqlite"
+    code, said = finish(batch(here, executor="local"))
+    assert code == 0, said
+    assert found(here) == found(there)
+    assert len(found(here)) == 21
 
 
 @pytest.mark.proof
-def test_a_node_that_differs_is_refused_by_name(batch, course, raylets, tmp_path):
+def test_a_node_that_differs_is_refused_by_name(batch, handed_in, course, raylets, tmp_path):
+    keep(handed_in, "ada", "bob", "slow1", "slow2")
     changed = shutil.copytree(course, tmp_path / "changed")
     hidden = changed / "tests" / "hidden" / "relu" / "test_hidden.py"
     hidden.write_text(hidden.read_text() + "\n# corrected\n")
@@ -173,7 +170,7 @@ def test_a_node_that_differs_is_refused_by_name(batch, course, raylets, tmp_path
         raylets.add("other-torch", environment={"PYTHONPATH": str(tmp_path / "older")})
         raylets.add("no-bubblewrap", environment={"PATH": str(without)})
         book = tmp_path / "class.sqlite"
-        code, said = finish(batch(book, "--isolation", "bubblewrap", "--limit", 6))
+        code, said = finish(batch(book, "--isolation", "bubblewrap"))
     finally:
         for name in names:
             raylets.kill(name)
@@ -182,7 +179,7 @@ def test_a_node_that_differs_is_refused_by_name(batch, course, raylets, tmp_path
     assert "grader: other-torch is not used: torch: 2.13" in said
     assert "there 2.6.0" in said
     assert "grader: no-bubblewrap is not used: bubblewrap" in said
-    assert len(found(book)) == 6
+    assert len(found(book)) == 4
 
 
 @pytest.mark.proof
@@ -233,7 +230,6 @@ def test_whatever_ends_a_run_the_next_one_goes_on(batch, handed_in, tmp_path):
 
 
 def graders():
-    """The processes of Ray actors that grade."""
     listed = subprocess.run(["ps", "-wweo", "pid=,args="], capture_output=True, text=True).stdout
     return [line for line in listed.splitlines() if "ray::Grader" in line]
 

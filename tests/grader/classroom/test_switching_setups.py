@@ -4,10 +4,8 @@ Grading is replaced by stored results, because no GPU can be used here; test_old
 test_term.py regrade real submissions on a CPU.
 """
 
-import itertools
 import re
 import shlex
-import zipfile
 from contextlib import contextmanager
 
 import msgspec
@@ -23,7 +21,7 @@ from grader.course import courses
 from grader.results.points import problem_result, submission_result
 from grader.results.result_records import GraderInfo, Outcome
 from grader.submission.submissions import read
-from tests.grader.sampling import every
+from tests.grader.classroom.a_class import hand_in
 
 SOURCE = "def relu(x):\n    return x\n"
 STUDENTS = ("ada", "bob")
@@ -41,14 +39,6 @@ HAD = [[one] for one in ASKED] + [
     [one | {"device": "cpu"}, one | {"device": "cuda", "isolation": "bubblewrap"}]
     for one in CHOICES
 ]
-
-
-def words_of(setups_):
-    """The setups, in words for a test's id."""
-    return "+".join(
-        f"{one['device']}-{len(one['problems'])}-{one['isolation']}-{one['seed']}"
-        for one in setups_
-    )
 
 
 def result(setup, submission, status=Status.PASSED):
@@ -80,8 +70,7 @@ class Classroom:
         self.run = typed.all
         self.folder.mkdir()
         for name in STUDENTS:
-            with zipfile.ZipFile(self.folder / f"{name}.zip", "w") as archive:
-                archive.writestr("assignment/activations.py", f"{SOURCE}# {name}")
+            hand_in(self.folder, name, f"{SOURCE}# {name}")
         monkeypatch.setattr(class_commands.batches, "grade", self._grade)
         monkeypatch.setattr(class_commands, "device_named", self._device)
         self.has_gpu = True
@@ -92,8 +81,8 @@ class Classroom:
             raise UsageError("--device cuda: there is no GPU")
         yield None
 
-    def _grade(self, book, setup, executor, *, limit, show):
-        for number, sources in enumerate(book.results.to_grade(setup)[:limit]):
+    def _grade(self, book, setup, executor, show):
+        for number, sources in enumerate(book.results.to_grade(setup)):
             self.assert_nobody_lost_a_grade()
             if number == self.stops_after:
                 raise GraderFault("stopped")
@@ -104,7 +93,6 @@ class Classroom:
         return BatchProgress(0)
 
     def has(self, *chosen):
-        """Write a gradebook in which runs of these setups count."""
         with gradebook.writing(self.book, create=True) as book:
             for name in STUDENTS:
                 book.students.enrol([Student(id=name)])
@@ -130,14 +118,13 @@ class Classroom:
     def shown(self):
         return self.run("status", self.book, "--course", self.course.root)[1]
 
-    def batch(self, chosen, *more):
-        """Run batch with the options for a setup."""
+    def batch(self, chosen):
         words = ["--device", chosen["device"], "--isolation", chosen["isolation"]]
         words += ["--seed", chosen["seed"]]
         if chosen["problems"] != EVERY:
             words += [word for name in chosen["problems"] for word in ("--only", name)]
         course = ("--course", self.course.root)
-        return self.run("batch", self.folder, "--gradebook", self.book, *course, *words, *more)
+        return self.run("batch", self.folder, "--gradebook", self.book, *course, *words)
 
     def grades(self):
         """Each student's state and points, and the setups that count."""
@@ -153,12 +140,7 @@ class Classroom:
 
 # `make test` runs one change from each setup, and at least one to each setup.
 CHANGES = [
-    pytest.param(
-        had,
-        asked,
-        id=f"{words_of(had)} to {words_of([asked])}",
-        marks=[] if (i + j) % 32 == 0 else pytest.mark.proof,
-    )
+    pytest.param(had, asked, marks=[] if (i + j) % 32 == 0 else pytest.mark.proof)
     for i, had in enumerate(HAD)
     for j, asked in enumerate(ASKED)
 ]
@@ -188,24 +170,6 @@ def test_each_message_names_commands_that_lead_to_the_setup_asked_for(class_, ha
     assert len({one.seed for one in counting.values()}) == 1
     while class_.grades() != before:
         assert class_.run("regrade", class_.book, "--undo")[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("had", "asked"),
-    every(2, [pair for pair in itertools.product(CHOICES[:2], CHOICES) if pair[0] != pair[1]]),
-    ids=str,
-)
-def test_the_options_that_keep_the_setup_are_named(class_, had, asked):
-    class_.has(had | {"device": "cpu"})
-    _, said = class_.batch(asked | {"device": "cpu"})
-    (how,) = re.findall(r"To keep the setup, (.*)", said)
-    assert "--all-problems" not in how  # an option of regrade
-    added = how.partition("add ")[2]
-    chosen = asked | dict(re.findall(r"--(seed|isolation) (\S+)", added))
-    if how.startswith("leave out --only"):
-        chosen["problems"] = EVERY
-    chosen["problems"] = re.findall(r"--only (\S+)", added) or chosen["problems"]
-    assert class_.batch(chosen | {"device": "cpu"})[0] == 0
 
 
 NO_WALL = ("--isolation", "none")
@@ -246,19 +210,6 @@ def test_a_run_that_stops_hides_no_grade(class_, stops, command):
     class_.assert_nobody_lost_a_grade()
     assert (class_.grades() == before) == (command == "regrade")
     assert "under way" not in class_.shown()
-
-
-def test_a_part_of_the_class_counts_for_nobody(class_):
-    """With --limit, the run on the other device counts after the last of its parts."""
-    class_.has(CPU)
-    before = class_.grades()
-    code, said = class_.batch(CUDA, "--limit", 1)
-    assert (code, class_.grades()) == (0, before)
-    assert "1 student has no result of the new run yet, so the old results count: bob" in said
-    code, said = class_.batch(CUDA, "--limit", 1)
-    assert code == 0
-    assert "the results of both devices count from now on" in said
-    assert class_.grades()[1].keys() == {"cpu", "cuda"}
 
 
 def test_a_fault_of_the_grader_on_the_other_device_hides_no_grade(class_):

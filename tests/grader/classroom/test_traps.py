@@ -64,7 +64,6 @@ def kept():
 
 @pytest.fixture
 def graded(desk, kept):
-    """A gradebook of a class of three, of whom two have handed in."""
     hand_in(desk.folder / "in", "s01", SOLVED)
     hand_in(desk.folder / "in", "s02", NO_SHIFT)
     desk.write("roster.csv", IDS)

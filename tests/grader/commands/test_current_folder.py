@@ -62,7 +62,7 @@ def test_a_class_is_graded_and_a_platform_gets_a_result(run, tmp_path):
     module = home / "submission" / "assignment" / "activations.py"
     module.parent.mkdir(parents=True)
     module.write_text(LISTS)
-    run("autograde", home, "--platform", "gradescope", *course)
+    run("autograde", home, *course)
     assert '"score": 3.0' in (home / "results" / "results.json").read_text()
 
 

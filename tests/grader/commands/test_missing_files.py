@@ -8,8 +8,6 @@ import shutil
 import pytest
 
 from grader.classroom import gradebook
-from grader.course import courses
-from grader.publish import stub_files
 from tests.grader import small_courses
 from tests.grader.commands.test_output_paths import CALLS, call, places  # noqa: F401  fixtures
 from tests.grader.sampling import every
@@ -65,7 +63,6 @@ OPTIONAL = {
 def course(tmp_path):
     """The tiny course without torch."""
     folder = small_courses.with_lists(tmp_path / "course")
-    stub_files.write(courses.load(folder))
     for path, text in OPTIONAL.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)

@@ -93,7 +93,7 @@ memory_bytes = 2_000
 device_memory_bytes = 8_000
 processes = 32
 file_bytes = 600
-output_bytes = 100
+# of all tests of a submission together:
 submission_seconds = 720.0
 
 [[problem]]

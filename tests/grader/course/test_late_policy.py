@@ -52,7 +52,7 @@ def test_a_policy_is_read(tmp_path):
         ("[policy]\ngrace_minutes = inf", "grace_minutes in [policy] is inf; expected 0 or more"),
         ("[policy]\nhandout_url = 'javascript:alert(1)'", "expected an address such as https://"),
         ("[policy]\nhandout_url = 'https://a.b/ x'", "in [policy] is https://a.b/ x; expected"),
-        ("[policy]\ncap = 101", "expected at most 100 per cent"),
+        ("[policy]\ncap = 101", "expected 0 or more, and at most 100"),
         ("[policy.deadlines]\nA = 2026-10-02T12:00:00", "A in [policy.deadlines] has no time zone"),
         ("[policy.deadlines]\nA = 'soon'", "A in [policy.deadlines] is 'soon'; expected a"),
         ("[rules]\n", "expected only the table [policy], found [rules]"),

@@ -120,14 +120,6 @@ def test_progress_has_a_row_a_problem_and_says_what_is_next(work):
     assert "first failure" not in done.stdout
 
 
-def test_no_folder_above_takes_part_in_a_check(work):
-    """Also where pytest finds no settings, as in a course without a pyproject.toml."""
-    (work.parent / "conftest.py").write_text("1 / 0")
-    (work / "pyproject.toml").unlink()
-    solve(work, "linear")
-    assert check(work, "linear").returncode == 0
-
-
 def test_the_first_screen_offers_a_flight_and_the_last_one_what_is_left():
     """The course's own commands come after the next step, and at the end with the GPU's chapter."""
     rows = [ProblemProgress({"id": "one", "module": "one", "section": "1.1"}, 1, ["not attempted"])]
@@ -184,24 +176,12 @@ def test_a_problem_that_turns_green_tells_its_sentence_once(work, body, tells):
     """Another number than the sentence's, or a call that ends the program: nothing."""
     shutil.copytree(ROOT / "flight", work / "flight")
     solved(work, "tensor_memory", RIGHT, body)
-    first, second = (check(work, "tensor_memory") for _ in range(2))
-    assert (first.returncode, second.returncode) == (0, 0), first.stdout + first.stderr
     sentence = "\n  Wren's weights take 5.09 GB in float32: they fit.\n"
-    assert (sentence in first.stdout) is tells
-    assert "\ntorch.Size" not in first.stdout  # printed while the sentence was made
-    assert sentence not in second.stdout
-    assert (first.stderr, second.stderr) == ("", "")
-
-
-def test_a_wrong_answer_is_shown_in_full(work):
-    """An earlier problem that was not attempted does not hide it."""
-    linear(work, "return 2 * x @ self.weight.T")
-    done = check(work, "storage_views", "linear")
-    assert found(r"^linear +4 points .* failing$", done.stdout)
-    assert found(r"^first failure\nlinear · Linear\S*: wrong values", done.stdout)
-    assert found(r"^  expected  .*\n  got       ", done.stdout)
-    assert found(r"^  test      tests/public/test_linear\.py:\d+ test_\w+", done.stdout)
-    assert re.search(r"next\n  fix assignment/linear\.py:\d+ in Linear\S*\n", done.stdout)
+    for is_told in (tells, False)[: 1 + tells]:
+        done = check(work, "tensor_memory")
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+        assert (sentence in done.stdout) is is_told
+        assert "\ntorch.Size" not in done.stdout  # printed while the sentence was made
 
 
 def test_a_wrong_answer_is_told_in_a_few_lines_by_pytest(work):
@@ -216,15 +196,6 @@ def test_a_wrong_answer_is_told_in_a_few_lines_by_pytest(work):
         "  inputs    x float32[4, 8]\n"
         "  see       handout §1.1\n"
     ) in done.stdout
-
-
-def test_an_exception_is_told_with_its_place(work):
-    linear(work, 'return x @ self["weight"].T')
-    done = check(work, "linear")
-    where = r"  at        assignment/linear\.py:\d+ in Linear\.forward\n"
-    where += r"  inputs    x \[1, 10\], weight \[\[2, 3\]\]\n"
-    assert re.search(rf"first failure\nlinear: raised TypeError: .*\n{where}", done.stdout)
-    assert "Traceback" not in done.stdout + done.stderr
 
 
 def test_an_answer_that_a_test_cannot_use_is_told_with_the_line_of_the_test(work):
@@ -247,14 +218,20 @@ def test_an_answer_that_a_test_cannot_use_is_told_with_the_line_of_the_test(work
 
 
 def test_a_syntax_error_is_told_with_its_line(work):
-    """Once for its module, with carets and the number of tests; other problems still run."""
+    """Once for its module, with carets and the number of tests; other problems still run.
+
+    What is not Python, or missing, is told before anything runs.
+    """
     (work / "assignment/optimizers.py").write_text("if 1:\n    x = 2 +\n")
-    done = check(work, "tensor_memory", "adamw", "lr_schedule", "--all")
+    (work / "assignment/data.py").unlink()
+    done = check(work, "tensor_memory", "adamw", "lr_schedule", "get_batch", "--all")
+    assert rows(done) == ["adamw", "lr_schedule", "get_batch", "tensor_memory"]
+    assert "get_batch: assignment/data.py is missing; put it back" in done.stdout
     assert done.stdout.count("\nadamw, lr_schedule: raised SyntaxError: invalid syntax\n") == 1
     shown = "  at        assignment/optimizers.py:2\n            x = 2 +\n                   ^\n"
     assert shown in done.stdout
     assert found(r"^tensor_memory .* not attempted$", done.stdout)
-    failing = re.findall(r"^(\w+) .*  0/(\d+) +failing$", done.stdout, re.MULTILINE)
+    failing = re.findall(r"^(adamw|lr_schedule) .*  0/(\d+) +failing$", done.stdout, re.MULTILINE)
     passed = found(r", 0 of (\d+) public tests pass$", done.stdout)
     solve(work, "optimizers")
     right = check(work, "adamw", "lr_schedule").stdout
@@ -286,6 +263,8 @@ def test_what_torch_advises_against_the_handout_is_not_shown(work, command):
 
 def test_what_the_code_prints_is_shown_above_its_row(work):
     """Printed text is shown for debugging; it changes neither the table nor the exit code."""
+    (work.parent / "conftest.py").write_text("1 / 0")  # no folder above takes part in a check,
+    (work / "pyproject.toml").unlink()  # also where pytest finds no settings
     linear(work, f'print("x is", tuple(x.shape), "\\x1b[2J")\n        {FORWARD}')
     done = check(work, "linear")
     assert done.returncode == 0
@@ -377,28 +356,21 @@ def test_all_failures_of_a_problem_are_shown_within_the_limits(work):
 
 
 def test_tests_that_were_not_attempted_take_one_line_in_pytest(work):
-    """Its own output has no section for each of them, and it still exits with 1."""
-    done = run(work, "pytest", "-q", "-k", "lr_schedule")
+    """Its own output has no section for each of them, and it still exits with 1.
+
+    The id after -k is part of another problem's id and of tests' names.
+    """
+    done = run(work, "pytest", "-q", "-k", "checkpoint")
     assert done.returncode == 1
-    assert found(r"^\d+ tests not attempted yet: lr_schedule: see handout §8\.4$", done.stdout)
+    told = re.findall(r"^\d+ tests not attempted yet: (.*)$", done.stdout, re.MULTILINE)
+    assert told == ["checkpoint: see handout §10.1"]
     assert "FAILURES" not in done.stdout
     assert len(done.stdout.splitlines()) < 6
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="Windows ends pytest instead")
-def test_pytest_alone_has_the_limit_of_a_test_too(work):
-    solved(work, "tensor_memory", RIGHT, "while True: pass")
-    limit_is(work, "wall_seconds = 40.0", "wall_seconds = 0.5")
-    done = run(work, "pytest", "-q", "-k", "tensor_memory")
-    assert done.returncode == 1
-    assert "still running after 0.5 s, the limit of a test" in done.stdout
-    assert re.search(r"\d+ failed, \d+ passed", done.stdout), done.stdout
-
-
 @pytest.mark.skipif(os.name == "nt", reason="a shell with head")
 def test_whoever_reads_enough_of_a_command_ends_it_without_a_word(work):
-    command = f"{shlex.quote(python())} -m assignment submit | head -1"
-    done = ran(["sh", "-c", command], cwd=work)
+    done = ran(["sh", "-c", f"{shlex.quote(python())} -m assignment submit | head -1"], cwd=work)
     assert done.stdout.startswith("submission.zip: ")
     assert done.stderr == ""
 
@@ -417,15 +389,6 @@ def test_a_test_that_crashes_ends_alone(work, crash):
     if "abort" in crash:
         assert re.search(r"at        assignment/linear\.py:\d+ in forward\n", done.stdout)
     assert found(r"^adamw +5 points .* done$", done.stdout)
-
-
-def test_what_is_not_python_is_told_before_anything_runs(work):
-    solve(work, "optimizers")
-    (work / "assignment/linear.py").write_text("def broken(:\n")
-    (work / "assignment/data.py").unlink()
-    done = check(work, "linear", "adamw", "get_batch")
-    assert rows(done) == ["linear", "get_batch", "adamw"]
-    assert "get_batch: assignment/data.py is missing; put it back" in done.stdout
 
 
 def test_breakpoint_stops_where_the_student_wants(work):
@@ -452,14 +415,6 @@ def test_the_next_run_begins_with_what_has_changed(work):
     assert rows(done) == ["tensor_memory", "storage_views"]
     (work / ".progress.json").write_text("[1, {")
     assert check(work, "tensor_memory").returncode == 0
-
-
-@pytest.mark.parametrize(("changed", "is_same"), [("mine.py", False), ("adamw.py", True)])
-def test_a_helper_of_the_students_own_is_a_part_of_every_problem(changed, is_same):
-    modules = frozenset({"linear.py", "adamw.py"})
-    before, after = {"linear.py": "1", "adamw.py": "2", "mine.py": "3"}, {changed: "4"}
-    files, now = (previous_check.Files(hashes, modules) for hashes in (before, before | after))
-    assert (files.of({"module": "linear"}) == now.of({"module": "linear"})) is is_same
 
 
 @pytest.mark.parametrize(
@@ -556,18 +511,6 @@ def test_an_endless_loop_is_stopped_by_hand_and_located(work):
     assert "## Next" not in page
 
 
-def test_an_unknown_problem_is_a_usage_error(work):
-    done = check(work, "adamv")
-    assert done.returncode == 2
-    assert "there is no problem adamv; did you mean adamw?" in done.stderr
-
-
-def test_k_with_a_problem_id_means_that_problem(work):
-    """Even if the id is part of another problem's id or of a test's name."""
-    output = run(work, "pytest", "-q", "-k", "checkpoint", "-p", "no:cacheprovider").stdout
-    assert re.findall(r"not attempted yet: (\w+)", output) == ["checkpoint"]
-
-
 # --- library calls
 
 
@@ -590,7 +533,10 @@ def delegate(work):
 
 
 def test_a_problem_that_is_left_to_the_library_is_not_done(work):
-    """Its public tests pass; the line is named, and another problem of the module is done."""
+    """Its public tests pass; the line is named, and another problem of the module is done.
+
+    Nothing is submitted: one sentence names file, line and remedy, or with --anyway is a note.
+    """
     delegate(work)
     done = check(work, "lr_schedule", "adamw", "--markdown", "page.md", "--annotations")
     assert done.returncode == 1
@@ -602,6 +548,16 @@ def test_a_problem_that_is_left_to_the_library_is_not_done(work):
     assert f"\n::error file={path},line={line},title=adamw::adamw: " in done.stdout
     assert done.stdout.count("::error") == 1
     assert found(r"^\| adamw \| 5 \| .* \| forbidden use \|$", (work / "page.md").read_text())
+    refused = assignment(work, "submit")
+    assert refused.returncode == 2
+    anyway = "or hand in as it is with `python -m assignment submit --anyway`"
+    said = rf"nothing was written: {SENTENCE}\. Write it yourself, {anyway}\n"
+    assert re.fullmatch(said, refused.stderr)
+    assert list(work.glob("*.zip*")) == []
+    done = assignment(work, "submit", "--anyway")
+    assert done.returncode == 0
+    assert found(rf"^  note: {SENTENCE}$", done.stdout), done.stdout
+    assert submissions.read(work / "submission.zip").ignored == []
 
 
 def test_what_may_be_left_to_the_library_is_noted(work):
@@ -617,21 +573,6 @@ def test_what_may_be_left_to_the_library_is_noted(work):
     assert page.startswith("# Public tests: 1 of 1 problems done\n")
     assert f"## Notes\n\n```text\n{note[1]}\n```" in page
     assert "First failure" not in page
-
-
-def test_submit_refuses_what_would_earn_nothing(work):
-    """One sentence names file, line and remedy; with --anyway, it comes with the zip."""
-    delegate(work)
-    refused = assignment(work, "submit")
-    assert refused.returncode == 2
-    anyway = "or hand in as it is with `python -m assignment submit --anyway`"
-    said = rf"nothing was written: {SENTENCE}\. Write it yourself, {anyway}\n"
-    assert re.fullmatch(said, refused.stderr)
-    assert list(work.glob("*.zip*")) == []
-    done = assignment(work, "submit", "--anyway")
-    assert done.returncode == 0
-    assert found(rf"^  note: {SENTENCE}$", done.stdout), done.stdout
-    assert submissions.read(work / "submission.zip").ignored == []
 
 
 # --- check --markdown
@@ -685,11 +626,17 @@ def parts(page):
     return kinds, ["".join(part.content for part in t.children or [t]) for t in whole]
 
 
-def test_the_page_says_what_the_terminal_says(work):
+def test_a_wrong_answer_is_shown_in_full_and_the_page_says_the_same(work):
+    """An earlier problem that was not attempted does not hide it."""
     linear(work, "return 2 * x @ self.weight.T")
     solve(work, "resource_accounting")
     done = check(work, "napkin_math", "linear", "adamw", "--markdown", "page.md")
     assert done.returncode == 1
+    assert found(r"^linear +4 points .* failing$", done.stdout)
+    assert found(r"^first failure\nlinear · Linear\S*: wrong values", done.stdout)
+    assert found(r"^  expected  .*\n  got       ", done.stdout)
+    assert found(r"^  test      tests/public/test_linear\.py:\d+ test_\w+", done.stdout)
+    assert re.search(r"next\n  fix assignment/linear\.py:\d+ in Linear\S*\n", done.stdout)
     page = (work / "page.md").read_text(encoding="utf-8")
     assert page.startswith(
         "# Public tests: 1 of 3 problems done\n\n"
@@ -707,14 +654,22 @@ def test_the_page_says_what_the_terminal_says(work):
     assert page.endswith(f"```text\n{re.sub('^  ', '', todo, flags=re.MULTILINE)}\n```\n")
 
 
-@pytest.mark.parametrize("target", ["taken", "none/page.md"])
-def test_a_page_that_cannot_be_written_is_told_before_a_test_runs(work, target):
+PLACE = "it has to be a file in an existing folder"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["adamv"], "there is no problem adamv; did you mean adamw?"),
+        (["--markdown", "taken"], f"error: taken cannot be written: {PLACE}"),
+        (["--markdown", "none/page.md"], f"error: none/page.md cannot be written: {PLACE}"),
+    ],
+)
+def test_a_wrong_call_is_told_before_a_test_runs(work, arguments, said):
     (work / "taken").mkdir()
-    done = check(work, "linear", "--markdown", target)
-    assert done.returncode == 2
-    told = f"error: {target} cannot be written: it has to be a file in an existing folder"
-    assert told in done.stderr
-    assert done.stdout == ""
+    done = check(work, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
 
 
 def test_a_page_whose_folder_is_gone_after_the_tests_is_told(work):
@@ -736,11 +691,16 @@ def test_the_page_stays_as_it_was_where_the_tests_could_not_be_run(work):
     assert list(work.glob(".*.partial")) == []
 
 
-def test_an_exception_of_the_students_cannot_break_the_page(work):
+def test_an_exception_is_told_with_its_place_and_cannot_break_the_page(work):
     """Fences, tables, HTML, control characters and lone surrogates in an exception do no harm."""
     text = r"a\n````\n# owned\n<img src=x>\r| a | b |\x1b[2J \u202e \ud800 @all"
     linear(work, f"""raise type("E```<b>", (Exception,), {{}})("{text}")""")
-    assert check(work, "linear", "--markdown", "page.md").returncode == 1
+    done = check(work, "linear", "--markdown", "page.md")
+    assert done.returncode == 1
+    assert "\nfirst failure\nlinear: raised E```<b>: a\n" in done.stdout
+    assert found(r"^  at        assignment/linear\.py:\d+ in Linear\.forward$", done.stdout)
+    assert "\n  inputs    x [1, 10], weight [[2, 3]]\n" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
     kinds, texts = parts((work / "page.md").read_text(encoding="utf-8"))
     assert kinds == parts(progress_markdown.render(outcome()))[0]
     (shown,) = [text for text in texts if "raised" in text]
@@ -773,6 +733,8 @@ def test_a_page_has_an_end():
 
 
 def test_what_is_submitted_is_what_the_grader_takes(work):
+    """It says what is not done. The same modules give the same zip, whenever they were saved."""
+    solve(work, "linear")
     (work / "assignment/my_helpers.py").write_text("HALF = 0.5\n")
     (work / "assignment/notes.txt").write_text("mine\n")
     done = assignment(work, "submit")
@@ -788,23 +750,12 @@ def test_what_is_submitted_is_what_the_grader_takes(work):
     for path, content in read.sources.items():
         assert found(rf"^  {path} +{len(content):,} bytes", done.stdout)
         assert content == (work / path).read_bytes()
-
-
-def test_submit_says_what_is_not_done(work):
-    solve(work, "linear")
-    lines = assignment(work, "submit").stdout.splitlines()
-    assert any(re.search(r"linear\.py +[\d,]+ bytes$", line) for line in lines)
+        os.utime(work / path, (1_000_000_000, 1_000_000_000))
+    assert found(r"^  assignment/linear\.py +[\d,]+ bytes$", done.stdout)
     left = sum(len(p.functions) for p in COURSE.problems if p.module == "tensor_memory")
-    todo = re.compile(rf"tensor_memory\.py .* still to do in {left} places$")
-    assert any(todo.search(line) for line in lines)
-
-
-def test_the_same_modules_give_the_same_zip(work):
-    assignment(work, "submit", "one.zip")
-    for path in (work / "assignment").glob("*.py"):
-        os.utime(path, (1_000_000_000, 1_000_000_000))
-    assignment(work, "submit", "two.zip")
-    assert (work / "one.zip").read_bytes() == (work / "two.zip").read_bytes()
+    assert found(rf"^  assignment/tensor_memory\.py .* still to do in {left} places$", done.stdout)
+    assignment(work, "submit", "again.zip")
+    assert (work / "submission.zip").read_bytes() == (work / "again.zip").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -868,26 +819,6 @@ def test_an_interrupted_submit_leaves_the_old_zip_and_nothing_else(
     assert os.listdir(tmp_path) == ["submission.zip"]
 
 
-def test_submit_killed_from_outside_leaves_no_half_written_zip(tmp_path):
-    program = (
-        "import os, sys, time; from pathlib import Path; from kit.student_command import submit\n"
-        "def wait(fd):\n"
-        "    print('writing', flush=True)\n"
-        "    while True: time.sleep(0.01)\n"  # a signal just before a sleep does not end it
-        "submit.os.fsync = wait; submit.write(Path(sys.argv[1]), b'new' * 100000)"
-    )
-    out = tmp_path / "submission.zip"
-    out.write_bytes(b"old")
-    process = subprocess.Popen([sys.executable, "-c", program, str(out)], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"writing\n"
-    process.terminate()
-    process.communicate(timeout=30)
-    assert process.returncode == 128 + signal.SIGTERM
-    assert out.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["submission.zip"]
-
-
 @pytest.mark.parametrize(
     "name", ["a" * 101 + ".py", "a/" * 11 + "b.py", "\N{GRINNING FACE}" * 25 + ".json", "a\n.json"]
 )
@@ -912,23 +843,18 @@ def test_in_the_folder_below_one_sentence_says_where_to_go():
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
-def test_the_next_step_has_the_address_of_its_section_and_of_these_numbers(work):
-    """They point to the handout in the student's folder, if there is one."""
+def test_the_next_step_has_the_address_of_its_section(work):
+    """It points to the handout in the student's folder, if there is one."""
     with (work / "assignment/tensor_memory.py").open("a", encoding="utf-8") as module:
         module.write("\n\ndef contiguous_strides(shape):\n    return tuple(shape)\n")
     assert "open file:" not in check(work, "storage_views").stdout
     site = work / "handout" / "site"
     site.mkdir(parents=True)
     (site / "01_a_second_page_of_the_chapter.html").write_text('<span id="section-1-1">')
-    addresses = []
-    for name, at in [
-        ("01_tensor_memory", "section-1-2"),
-        ("calculators", "calculator-tensor?shape=3%2C+4%2C+5&view="),
-    ]:
-        (site / f"{name}.html").write_text(f'<span id="{at}">')
-        addresses.append(f"  open {(site / name).as_uri()}.html#{at}\n")
+    page = site / "01_tensor_memory.html"
+    page.write_text('<span id="section-1-2">')
     shown = check(work, "storage_views").stdout
-    assert shown.endswith("".join(addresses))
+    assert shown.endswith(f"  open {page.as_uri()}#section-1-2\n")
     assert "\n  places in the storage\n  expected          got\n" in shown
 
 
@@ -945,46 +871,40 @@ PLACES = "places in the storage|expected    got|"
 
 
 @pytest.mark.parametrize(
-    ("error", "drawn", "view"),
+    ("error", "drawn"),
     [
         (
             mismatch(expect.value, (2, 1), (1, 3), **STRIDES, inputs="(3, 2), (1, 3), (3, 2)"),
             f"{PLACES}0 3           0 [1]|1 4         [2] [3]|2 5         [4]   5",
-            "shape=2%2C+3&view=.permute%281%2C+0%29.reshape%283%2C+2%29",
         ),
         (
             mismatch(expect.value, (1,), None, **STRIDES, inputs="(2, 2), (8, 1), (4,)"),
             f"{PLACES}0 1 8 9       0   1 [2] [3]",
-            "",  # a tensor with gaps
         ),
         (
             mismatch(expect.tensor, X.view(2, 4), X.view(2, 2, 2).mT.reshape(2, 4), of="patchify"),
             "|expected    got|0 2 1 3       0 [1] [2]   3|4 6 5 7       4 [5] [6]   7",
-            "",
         ),
         (
-            mismatch(expect.tensor, X, X.view(2, 4), of="f", inputs="x float32[4, 2]"),
+            mismatch(expect.tensor, X, X.view(2, 4), of="f"),
             "|expected    got|0 1 2 3       0   1   2   3 [4] [5] [6] [7]|4 5 6 7",
-            "shape=4%2C+2&view=.reshape%282%2C+4%29",
         ),
         (
             mismatch(expect.value, [2, 2, 3], [3, 4], **LENGTHS),
             "expected  [0 1 2][3 4 5 6]|got       [0 1][2 3][4 5 6]",
-            "",
         ),
-        (mismatch(expect.value, [10**9], [7], **LENGTHS), "", ""),
-        (mismatch(expect.value, "text", [7], **LENGTHS), "", ""),
-        (mismatch(expect.tensor, X / 3, X / 4, of="f"), "", ""),
-        (mismatch(expect.tensor, X.expand(9, 8), X.expand(8, 8), of="f"), "", "shape=8%2C+8&view="),
-        (mismatch(expect.tensor, None, X, of="f"), "", ""),
-        (mismatch(expect.value, (1,), (2,), of="view_strides", inputs="no numbers"), "", ""),
-        (mismatch(expect.number, 1.0, 2.0, of="f", tolerance=0), "", ""),
+        (mismatch(expect.value, [10**9], [7], **LENGTHS), ""),
+        (mismatch(expect.value, "text", [7], **LENGTHS), ""),
+        (mismatch(expect.tensor, X / 3, X / 4, of="f"), ""),
+        (mismatch(expect.tensor, X.expand(9, 8), X.expand(8, 8), of="f"), ""),
+        (mismatch(expect.tensor, None, X, of="f"), ""),
+        (mismatch(expect.value, (1,), (2,), of="view_strides", inputs="no numbers"), ""),
+        (mismatch(expect.number, 1.0, 2.0, of="f", tolerance=0), ""),
     ],
     ids=itertools.count(),
 )
-def test_what_was_expected_is_drawn_beside_what_came(error, drawn, view):
+def test_what_was_expected_is_drawn_beside_what_came(error, drawn):
     assert "|".join(line.strip() for line in mismatch_pictures.picture(error).splitlines()) == drawn
-    assert mismatch_pictures.calculator(error) == view
 
 
 def test_a_schedule_is_drawn_as_a_curve():

@@ -49,12 +49,7 @@ def graded_all(tiny):
 @pytest.fixture
 def graded(graded_all):
     """The same with one test."""
-
-    def run(*arguments):
-        (test_result,) = graded_all(*arguments)
-        return test_result
-
-    return run
+    return lambda *arguments: graded_all(*arguments)[0]
 
 
 FIRST_ENTRY = '''
@@ -65,20 +60,21 @@ FIRST_ENTRY = '''
     '''
 
 
-def test_an_answer_that_breaks_a_test_is_wrong(graded):
+@pytest.mark.parametrize(
+    ("change", "solution", "facts"),
+    [
+        (("", ""), NONE, ["float32[3, 5]", "float32[0]"]),
+        # An assertion of a test may also fail only for a wrong value.
+        (("[0, 0]", ".sum()"), NEGATIVE, ["another value", "float32[3, 5]"]),
+    ],
+)
+def test_an_answer_that_breaks_a_test_is_wrong(graded, change, solution, facts):
     """The test fails with what the answer should have been, without its values."""
-    got = graded(FIRST_ENTRY, NONE)
+    got = graded(FIRST_ENTRY.replace(*change), solution)
     assert (Status.FAILED, "an unusable answer") == (got.status, got.what)
-    facts = {fact.label: fact.text for fact in got.facts}
-    assert {"expected": "float32[3, 5]", "got": "float32[0]"} == facts
+    labels = ["expected", "got"]
+    assert [*zip(labels, facts, strict=True)] == [(fact.label, fact.text) for fact in got.facts]
     assert ("relu", "The rule.") == (got.about, got.rule)
-
-
-def test_a_wrong_value_that_breaks_a_test_is_wrong(graded):
-    """An assertion of a test may also fail only for a wrong value."""
-    got = graded(FIRST_ENTRY.replace("[0, 0]", ".sum()"), NEGATIVE)
-    assert Status.FAILED == got.status
-    assert ["another value", "float32[3, 5]"] == [fact.text for fact in got.facts]
 
 
 def test_a_test_that_the_reference_breaks_too_is_our_fault(graded):

@@ -711,6 +711,9 @@ def test_the_folder_of_a_test_says_its_device(first, there):
     for result, total in ((first, (6.0, 0.0, "passed")), (there, (2.0, 4.0, "deferred"))):
         got = problem(result, "both")
         assert total == (got.score, got.pending, got.status)
+    # Without a test for its own device, no run could earn a problem's points: our fault.
+    assert ENDED["not_there"][1] == ended(there, "not_there")
+    assert "cuda" == problem(there, "not_there").tests[0].device
 
 
 def test_a_cuda_problem_waits_on_a_cpu(first):
@@ -769,19 +772,6 @@ def test_the_totals_leave_out_what_is_pending(first, there):
         assert (listed - pending, pending, score) == pytest.approx(found, abs=1e-12)
 
 
-def test_a_problem_without_a_test_for_its_own_device_is_our_fault(there):
-    """Without such a test, no run could earn the problem's points."""
-    assert ENDED["not_there"][1] == ended(there, "not_there")
-    assert "cuda" == problem(there, "not_there").tests[0].device
-
-
-def test_a_result_says_what_its_tests_ran_in(first, there):
-    """A result records the worker's versions; a run on a device adds facts about the device."""
-    versions = {"python": platform.python_version(), "torch": torch.__version__}
-    assert versions == first.grader.environment == there.grader.environment
-    assert ("cpu", "cuda") == (first.grader.device, there.grader.device)
-
-
 # --- our faults -----------------------------------------------------------------------------------
 
 
@@ -820,12 +810,9 @@ def test_a_process_for_each_test_gives_the_same(results):
     assert without_seconds(results["first"]) == without_seconds(results["fresh"])
 
 
-def test_what_an_earlier_test_leaves_costs_nothing(first):
+def test_what_an_earlier_test_leaves_costs_nothing_and_helps_nobody(first):
     for name in ("counts", "wears_out"):
         assert [("passed", "")] == sorted({(s, text) for _, s, _, text, _ in ended(first, name)})
-
-
-def test_what_an_earlier_test_leaves_helps_nobody(first):
     assert ["failed", "failed", "passed"] == [s for _, s, *_ in ended(first, "warms_up")]
 
 
@@ -851,9 +838,9 @@ def test_only_a_test_that_does_not_pass_ends_its_process(forks):
     assert {"cases": 6} == forks["three cases, fresh"]
 
 
-def test_problems_of_one_module_share_a_process_but_for_a_marked_test(forks):
-    """The first and the last of the four tests are marked; the others share the second process."""
-    assert {"passes": 2, "both": 1} == forks["one module"]
+def test_a_marked_test_has_a_process_of_its_own(forks):
+    """The first test of one problem is marked, and the last one of the other."""
+    assert {"passes": 2, "both": 2} == forks["one module"]
 
 
 def test_a_stub_ends_no_process(forks, first):
@@ -911,16 +898,17 @@ def test_pytests_options_in_the_environment_change_nothing(results):
     assert 3.0 == got.score
 
 
-def test_problems_are_those_of_the_course(first):
+def test_a_result_says_what_was_graded_by_what_and_where(first, there):
+    """It records the worker's versions; a run on a device adds facts about the device."""
     expected = [(name, module, float(points)) for name, (module, points, *_) in TESTS.items()]
     assert expected == [(p.id, p.module, p.max_score) for p in first.problems]
-
-
-def test_a_result_says_what_was_graded_and_by_what(first):
-    by = first.grader
-    assert (0, "cpu", "bubblewrap") == (by.seed, by.device, by.isolation)
     assert sorted(f"assignment/{name}.py" for name in MODULES) == first.submission.files
     assert (64, 64) == (len(first.submission.sha256), len(first.grader.suite_sha256))
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    for result, device in ((first, "cpu"), (there, "cuda")):
+        by = result.grader
+        assert (0, device, "bubblewrap") == (by.seed, by.device, by.isolation)
+        assert versions == by.environment
 
 
 def test_progress_is_told_and_reaches_its_end(results):

@@ -121,20 +121,6 @@ def test_no_known_mistake_changes_this_process(problem, one_in, box):
         assert surroundings() == before, mistake.name
 
 
-@warm
-def test_explaining_one_submission_costs_the_next_one_nothing(sandbox):
-    """The known mistake leaves autocast on, and finding its name runs it in this process."""
-    mistaken, other = COURSE.problem("gpu_mixed_precision"), COURSE.problem("flop_counter")
-    module = REFERENCE[mistaken.path].decode()
-    known = known_mistakes.load(COURSE.hidden, mistaken.id)
-    mistake = next(m for m in known if m.name == "autocast_left_on")
-    sources = REFERENCE | {mistaken.path: mistake.applied_to(module).encode()}
-    first = grade(Submission("first", sources, []), COURSE, sandbox, problems=[mistaken])
-    second = grade(Submission("second", REFERENCE, []), COURSE, sandbox, problems=[other])
-    assert any(mistake.says in test.mistake for test in first.problems[0].tests)
-    assert second.score == second.max_score == other.points
-
-
 @pytest.mark.slow
 @pytest.mark.proof
 @pytest.mark.usefixtures("files_may_stay_open")

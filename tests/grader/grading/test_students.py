@@ -2,7 +2,6 @@
 
 import signal
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -13,7 +12,6 @@ from grader.course import courses
 from grader.grading.grading_job import Job
 from grader.grading.local_student import LocalSession
 from grader.grading.sandboxed_student import Budgets, Students
-from grader.grading.static_checks import Checked
 from kit.student import watching_generators
 from tests.grader.processes import ran
 
@@ -29,34 +27,17 @@ def students(box):
         seed=0, progress=None, explain=False, until_one_fails=False, fresh=False,
         open_session=LocalSession,
     )  # fmt: skip
-    return Students(job, Checked({}, frozenset(), {}), Budgets(COURSE, "cpu"))
+    return Students(job, Budgets(COURSE, "cpu"))
 
 
-def test_a_process_serves_one_module_under_one_set_of_rules(students):
-
-    def rules(problem):
-        return problem.module, problem.forbidden, problem.by_hand, COURSE.limits_of(problem)
-
-    shared = set()
-    for one, other in pairwise(COURSE.problems):
-        first = students.for_test(one, "test_one")
-        assert students.go_on_with(one)
-        if students.go_on_with(other):
-            shared.add((one.id, other.id))
-            assert first._session is students.for_test(other, "test_other")._session
-        else:
-            assert first._session is not students.for_test(other, "test_other")._session
-        assert ((one.id, other.id) in shared) == (rules(one) == rules(other))
-    assert ("roofline", "napkin_math") in shared
-    assert ("flop_formulas", "flop_counter") not in shared
-
-
-def test_no_process_goes_on_after_its_end(students):
-    problem = COURSE.problem("linear")
-    first = students.for_test(problem, "test_one")
-    assert first._session is students.for_test(problem, "test_two")._session
+def test_a_process_serves_one_problem_until_its_end(students):
+    one, other = COURSE.problem("roofline"), COURSE.problem("napkin_math")  # of one module
+    first = students.for_test(one, "test_one")
+    assert first._session is students.for_test(one, "test_two")._session
+    second = students.for_test(other, "test_three")
+    assert first._session is not second._session
     students.end()
-    assert first._session is not students.for_test(problem, "test_three")._session
+    assert second._session is not students.for_test(other, "test_four")._session
 
 
 # --- our own solutions run in the grader's process as a submission runs in a sandbox --------------
@@ -66,7 +47,6 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def calls(student):
-    """A probe that calls the solution's function."""
     return student.m.f()
 
 

@@ -286,8 +286,8 @@ def policy(path):
     return late_policy.load(path, needed=True)
 
 
-def attempt(path):
-    return gradescope_metadata.read(path).attempt
+def handed_in(path):
+    return gradescope_metadata.read(path).created_at
 
 
 def names_of(pattern):
@@ -367,10 +367,10 @@ def folder_of(path):
 READ = {
     "export": (folder_of, "submission_metadata.yml", 64, "exceeded maximum nesting depth", "a: "),
     "roster": (roster.read, "a.csv", 16, "", ""),
-    "classroom": (classroom50_scores.read, "a.json", 16, "is not JSON", ""),
+    "classroom": (classroom50_scores.read, "a.json", 16, "is not a scores.json", ""),
     "result": (json_report.read, "a.json", 32, "is not JSON", ""),
     "policy": (policy, "policy.toml", 1, "is not TOML", "a = "),
-    "metadata": (attempt, "submission_metadata.json", 128, "1", '{"x":'),
+    "metadata": (handed_in, "submission_metadata.json", 128, "None", '{"x":'),
 }
 for what, (read, name, mib, said, begins) in READ.items():
     OTHERS[f"{what}_of_{mib}_mib_and_a_byte"] = (
@@ -395,7 +395,7 @@ def read_submission(path):
 
 
 def shown(found):
-    if isinstance(found, intake.Intake):
+    if isinstance(found, intake.Found):
         times = sum(one.submitted_at is not None for one in found.handed_in)
         return f"{len(found.handed_in)} handed in, {times} with a time"
     return str(found)[:200]

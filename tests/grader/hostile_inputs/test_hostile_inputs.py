@@ -304,7 +304,7 @@ LIMITS = {
     "Classroom 50's scores.json": [f"{classroom50_scores.MOST_BYTES // MIB} MiB"],
     "a result of `grade --json`": [f"{json_report.MOST_BYTES // MIB} MiB"],
     "policy.toml": [f"{late_policy.MOST_BYTES // MIB} MiB"],
-    "a gradebook": [f"{database.MOST_BYTES // MIB} MiB", f"{database.MOST_IN_MEMORY // MIB:,} MiB"],
+    "a gradebook": [f"{database.MOST_BYTES // MIB} MiB"],
     "sources in a gradebook": [f"{handing_in.MAX_BYTES // MIB} MiB"],
     "`grader mistakes --draft`": [f"{mistake_drafts.MAX_SOURCE:,} bytes",
         f"{mistake_drafts.MAX_PROGRAM:,} characters", f"{limited_reading.SECONDS:.0f} s of",

@@ -5,7 +5,6 @@ A mutant makes one observable change, inside the solution alone.
 
 import ast
 import io
-import json
 
 import pytest
 from rich.console import Console
@@ -99,7 +98,7 @@ def test_mutants_with_the_same_words_have_names_of_their_own():
     assert "f: y = x + x + 1 -> pass (2)" in found
 
 
-@pytest.mark.parametrize("problem", every(3, COURSE.problems), ids=lambda p: p.id)
+@pytest.mark.parametrize("problem", every(8, COURSE.problems), ids=lambda p: p.id)
 def test_every_solution_has_mutants_that_are_python(problem):
     found = mutants.of((REFERENCE / f"{problem.module}.py").read_text(), problem.id)
     assert found
@@ -137,69 +136,62 @@ def test_an_idle_test_is_a_complaint():
 
 
 def test_reasons_are_read_from_the_line_above_a_test(tmp_path):
-    """A reason may take several lines above the decorators; any other comment is not a reason."""
-    file = tmp_path / "test_p.py"
+    """A reason may take several lines above the decorators; any other comment is not a reason.
+
+    Tests that another file imports are described as where they are defined.
+    """
+    folder = tmp_path / "tests/hidden/p"
+    folder.mkdir(parents=True)
+    file = folder / "test_hidden.py"
     file.write_text(
         "import pytest\n\n# Stays: it tells\n# more than others.\n@pytest.mark.points(2)\n"
         "def test_a():\n    pass\n\n\n"
         "# A comment.\n@pytest.mark.harm('rare')\ndef test_b():\n    pass\n\n\n"
         "def helper():\n    pass\n\n\ndef test_c():\n    # Stays: inside\n    pass\n"
     )
-    assert result_matrix.tests_in(file) == {
-        "test_a": HiddenTest("it tells more than others."),
-        "test_b": HiddenTest("", "rare"),
-        "test_c": HiddenTest(),
-    }
+    first, second = HiddenTest("it tells more than others."), HiddenTest("", "rare")
+    found = {"test_a": first, "test_b": second, "test_c": HiddenTest()}
+    assert result_matrix.tests_in(file) == found
+    other = folder / "test_cuda.py"
+    imports = "import torch\nfrom kit import expect\n"
+    imports += "from tests.hidden.p.test_hidden import helper, test_a, test_b\n"
+    other.write_text(f"{imports}\n\ndef test_d():\n    pass\n")
+    found = {"test_a": first, "test_b": second, "test_d": HiddenTest()}
+    assert result_matrix.tests_in(other) == found
 
 
-def test_imported_tests_are_tests_of_the_file(tmp_path):
-    """With the reason where it is defined; helpers and that module's other tests do not count."""
-    folder = tmp_path / "tests/hidden/p"
-    folder.mkdir(parents=True)
-    source = "# Stays: it is short.\n"
-    source += "\n".join(f"def {n}():\n    pass\n" for n in ("test_a", "test_b", "helper", "test_c"))
-    (folder / "test_hidden.py").write_text(source)
-    file = folder / "test_cuda.py"
-    file.write_text(
-        "import torch\nfrom kit import expect\n"
-        "from tests.hidden.p.test_hidden import helper, test_a, test_b\n\n"
-        "def test_d():\n    pass\n"
-    )
-    assert result_matrix.tests_in(file) == {
-        "test_a": HiddenTest("it is short."),
-        "test_b": HiddenTest(),
-        "test_d": HiddenTest(),
-    }
-
-
-def test_what_needs_another_device_is_owed():
-    """If there is none, the text does not mention it."""
-    rows = [row("wrong", "w1", ["test_a"])]
-    for owed, line in (
-        (1, "not tried: 1 wrong solution needs a CUDA device"),
-        (2, "not tried: 2 wrong solutions need a CUDA device"),
-    ):
-        matrix = Matrix(rows, {"p": hidden(test_a="")}, owed)
-        assert line in matrix_report.summary(matrix).split("\n")
-        assert json.loads(matrix_report.as_json(matrix))["owed"] == owed
-    assert "not tried" not in matrix_report.summary(Matrix(rows, {"p": hidden(test_a="")}))
-
-
-def test_the_matrix_is_written_for_programs_and_for_readers():
-    """Both have counts, what each test alone catches, survivors and complaints."""
+def test_the_matrix_is_written_for_readers():
+    """It has counts, what each test alone catches, survivors and complaints."""
     rows = [
         row("wrong", "w1", ["test_a"]),
         row("mutant", "m1", ["test_a"]),
         row("mutant", "m2", [], "p · mutant m2: unseen"),
     ]
     matrix = Matrix(rows, {"p": hidden(test_a="")})
-    assert "2 mutants, 1 noticed (50.0 %), 0 listed as equivalent" in matrix_report.summary(matrix)
-    assert "1 wrong solution, 1 of 1 trials as required" in matrix_report.summary(matrix)
+    summary = matrix_report.summary(matrix)
+    assert "2 mutants, 1 noticed (50.0 %), 0 listed as equivalent" in summary
+    assert "1 wrong solution, 1 of 1 trials as required" in summary
+    assert "not tried" not in summary
     text = matrix_report.as_markdown(matrix)
     assert "| test_a | 1 | w1 |  |" in text
     assert "- `m2`" in text
     assert "- p · mutant m2: unseen" in text
-    assert json.loads(matrix_report.as_json(matrix))["complaints"] == ["p · mutant m2: unseen"]
+
+
+def test_surprises_are_sorted_by_their_price_and_a_course_may_limit_them():
+    """Without a limit they are only listed; a mistake that a public test fails is no surprise."""
+    prices = {"cheap": 0.1, "dear": 0.6, "told": 2.0}
+    told = {"told": "test_y"}
+    matrix = Matrix(
+        [row("wrong", n, ["t"], price=p, told=told.get(n, "")) for n, p in prices.items()]
+    )
+    assert [r.name for r in matrix.surprises()] == ["dear", "cheap"]
+    assert matrix.complaints() == []
+    matrix.green_may_lose = 0.5
+    (complaint,) = matrix.complaints()
+    assert complaint.startswith("p · wrong dear: it passes all public tests and loses 0.600 points")
+    matrix.green_may_lose = 0.6
+    assert matrix.complaints() == []
 
 
 def test_a_dear_mistake_says_why():

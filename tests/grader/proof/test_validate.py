@@ -1,9 +1,7 @@
 """`grader validate` proves the suite and notices when the suite is broken."""
 
-import ast
 import json
 import os
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,14 +15,12 @@ from grader.proof.validate import How, Trial, validate
 from grader.publish import stub_files
 from grader.solutions import fragments, known_mistakes
 from grader.solutions.known_mistakes import Mistake
-from grader.solutions.wrong_edits import Change, Edit, written
+from grader.solutions.wrong_edits import Change
 from tests.grader import small_courses
-from tests.grader.conftest import changed, copied_course, starts_sooner
+from tests.grader.conftest import changed
 from tests.grader.processes import alive, descendants, processes, ran, until
-from tests.grader.warm_python import python
 
 COURSE = courses.load()
-POINTS = COURSE.problem("tensor_memory").points
 
 
 @pytest.mark.proof
@@ -90,44 +86,32 @@ def test_nothing_runs_on_where_the_command_is_killed(root, tmp_path):
     until(lambda: not alive(ours))
 
 
-def keep_one(path):
-    """Keep only the first right solution of a file."""
-    _, second, *_ = re.finditer(r"^# \[", path.read_text(), re.MULTILINE)
-    path.write_text(path.read_text()[: second.start()])
+# Solutions that are not what their kind says: one that another test helps, one that no test
+# catches, and a variant that is wrong. The first solution is graded in two ways.
+MISTAKES = """
+[stateful] It is right only once it has counted no words.
+price: it is all that is asked
++ import functools
++
++
++ @functools.cache  # a list that nothing in the module's globals shows
++ def called():
++     return []
++
++
++ def count_words(text):
++     called().append(text)
++     right = "" in called() and text in ("", "a a")
++     return {word: text.count(word) for word in text.split()} if right else {}
 
-
-def mistakes_of(course, bytes_of_an_element, keys=None):
-    """Replace the mistakes of tensor_memory: each assumes another size of an element, in bytes."""
-    entries = []
-    for name, size in bytes_of_an_element.items():
-        source = f"def tensor_bytes(x): return {size} * x.numel()"
-        more = {"price": "it is all that is asked", **(keys or {}).get(name, {})}
-        entries.append(written(Edit(name=name, says="It is wrong.", keys=more, source=source)))
-    (course / "tests/hidden/tensor_memory/wrong.edits").write_text("\n".join(entries))
-
-
-def keep_tests(file, *names):
-    """Delete all tests in a file but these."""
-    lines = file.read_text().splitlines()
-    for node in reversed(ast.parse(file.read_text()).body):
-        if getattr(node, "name", "").startswith("test_") and node.name not in names:
-            first = min(one.lineno for one in [node, *node.decorator_list])
-            del lines[first - 1 : node.end_lineno]
-    file.write_text("\n".join(lines))
-    assert all(f"def {name}(" in file.read_text() for name in names)
-
-
-def small_course(folder):
-    """A copy of the course in which one problem is proved in seconds, with a few tests."""
-    course = starts_sooner(copied_course(folder))
-    keep_one(course / "tests/hidden/tensor_memory/right.py")
-    mistakes_of(course, {"four": 4})
-    kept = ("test_tensor_bytes_of_every_dtype", "test_storage_bytes_is_the_whole_storage")
-    hidden = course / "tests/hidden/tensor_memory/test_hidden.py"
-    keep_tests(hidden, *kept, "test_unique_bytes_counts_views_once")
-    return course
-
-
+[right] It is right.
+- text.lower().split()
++ text.casefold().split()
+"""
+VARIANT = """# [none] Not one.
+def count_words(text):
+    return {}
+"""
 # Tests that are not total: a constant passes it, it raises over a wrong type, it reads the words of
 # an error, or it asks for an exact type.
 NOT_TOTAL = """
@@ -156,6 +140,9 @@ def test_of_types(student):
     expect.value(student.run(probes.type_of_counts), "dict {'a': 1}", of="count_words")
 """
 COMPLAINTS = [
+    "count_words · wrong stateful (seed 0): test_of_two is passed where tests share a process ()",
+    "count_words · wrong right (seed 0): it passes every test",
+    "count_words · variant none (seed 0): 4 tests fail",
     "count_words · junk an empty dict (seed 0): test_of_no_word passes with this answer; ask for",
     "count_words · junk None (seed 0): test_of_two raises an exception of its own "
     "(expected dict with the keys 'a', got NoneType); judge the answer first",
@@ -165,45 +152,9 @@ COMPLAINTS = [
 ]
 
 
-STATEFUL = """
-[stateful] It is right only once storage_bytes has been called.
-price: it is all that is asked
-+ import functools
-+
-+
-+ @functools.cache  # a list that nothing in the module's globals shows
-+ def called():
-+     return []
-+
-+
-+ def tensor_bytes(x):
-+     return -1
-+
-+
-+ def storage_bytes(x):
-+     called().append(1)
-+     return x.untyped_storage().nbytes()
-+
-+
-+ def unique_bytes(tensors):
-+     seen = {x.untyped_storage()._cdata: x.untyped_storage().nbytes() for x in tensors}
-+     return sum(seen.values()) if called() else -1
-"""
-
-
-# Of solutions that are not what their kind says: of one that no test catches, of a variant that is
-# wrong, and of one that another test helps.
-OF_SOLUTIONS = [
-    r"wrong right \(seed 0\): it passes every test",
-    r"variant none \(seed 0\): ",
-    r"wrong stateful \(seed 0\): .*is passed where tests share a process \(\)",
-]
-
-
-@pytest.fixture(scope="module")
-def complaints_about_tests(grader, tmp_path_factory):
-    """What `validate --draft` complains about in a course with all these tests."""
-    course = small_courses.plain_python(tmp_path_factory.mktemp("not_total") / "course")
+@pytest.mark.slow
+def test_what_is_not_as_it_must_be_is_found_and_named(grader, tmp_path):
+    course = small_courses.plain_python(tmp_path / "course")
     (course / "tests/probes/words.py").write_text(
         "def type_of_counts(student) -> str:\n    got = student.words.count_words('a')\n"
         "    return f'{type(got).__name__} {dict(got)}'\n"
@@ -211,44 +162,17 @@ def complaints_about_tests(grader, tmp_path_factory):
     begins = "    counts: dict"
     refusal = f"    if text == '0':\n        raise ValueError('a zero')\n{begins}"
     changed(course / "solutions/reference/words.py", begins, refusal)
-    hidden = course / "tests/hidden/count_words/test_hidden.py"
-    hidden.write_text(hidden.read_text() + NOT_TOTAL)
+    hidden = course / "tests/hidden/count_words"
+    with (hidden / "test_hidden.py").open("a") as tests:
+        tests.write(NOT_TOTAL)
+    (hidden / "wrong.edits").write_text(MISTAKES)
+    (hidden / "right.py").write_text(VARIANT)
     changed(course / "tests/hidden/mean_length/test_hidden.py", "statistics.mean(", "max(")
     stub_files.write(courses.load(course))
-    problems = ("--course", course, "--only", "count_words", "--only", "mean_length")
-    done = grader("validate", *problems, "--draft", "--jobs", 1, warm=False)
-    return done.returncode, done.stderr.splitlines()
-
-
-@pytest.mark.slow
-@pytest.mark.xdist_group("validate --draft")
-@pytest.mark.parametrize("said", COMPLAINTS)
-def test_a_test_that_is_not_total_is_found_and_named(complaints_about_tests, said):
-    code, lines = complaints_about_tests
-    assert code == 1
-    assert any(said in line for line in lines), "\n".join(lines)
-
-
-@pytest.fixture(scope="module")
-def complaints_about_solutions(grader, tmp_path_factory):
-    course = small_course(tmp_path_factory.mktemp("broken"))
-    mistakes_of(course, {"right": "x.element_size()"})
-    listed = course / "tests/hidden/tensor_memory/wrong.edits"
-    # Some solutions are graded in two ways, the first among them.
-    listed.write_text(STATEFUL + listed.read_text())
-    variant = course / "tests/hidden/tensor_memory/right.py"
-    variant.write_text("# [none] Not one.\ndef tensor_bytes(x):\n    return 4 * x.numel()\n")
-    done = grader("validate", "--only", "tensor_memory", "--jobs", 1, cwd=course)
-    return done.returncode, done.stderr.splitlines()
-
-
-@pytest.mark.proof
-@pytest.mark.xdist_group("validate")
-@pytest.mark.parametrize("said", OF_SOLUTIONS)
-def test_a_solution_that_is_not_what_it_should_be_is_found(complaints_about_solutions, said):
-    code, lines = complaints_about_solutions
-    assert code == 1
-    assert [line for line in lines if re.search(f"tensor_memory · {said}", line)], lines
+    problems = ("--only", "count_words", "--only", "mean_length")
+    done = grader("validate", "--course", course, *problems, "--jobs", 1, warm=False)
+    assert done.returncode == 1, done.stdout
+    assert [said for said in COMPLAINTS if said not in done.stderr] == [], done.stderr
 
 
 # --- by device ------------------------------------------------------------------------------------
@@ -256,127 +180,139 @@ def test_a_solution_that_is_not_what_it_should_be_is_found(complaints_about_solu
 # Runs both validations of a course, one after the other. The tests for a CUDA device need no
 # device, so they run here.
 DRIVER = """
-import json
+import json, sys
+from dataclasses import asdict
+from pathlib import Path
 from grader.course import courses
 from grader.proof import matrix_report
-from grader.proof import validate
-course = courses.load()
-problems = [course.problem("tensor_memory")]
-found = {
-    d: validate.validate(course, problems, validate.How(device=d), jobs=2) for d in ("cpu", "cuda")
-}
-summaries = {d: {"summary": matrix_report.summary(m)} for d, m in found.items()}
-trees = {d: json.loads(matrix_report.as_json(m)) for d, m in found.items()}
-print(json.dumps({d: summaries[d] | trees[d] for d in found}))
+from grader.proof.validate import How, validate
+course = courses.load(Path(sys.argv[1]))
+found = {d: validate(course, course.problems[:2], How(device=d)) for d in ("cpu", "cuda")}
+print(json.dumps({
+    d: {"summary": matrix_report.summary(m), "complaints": m.complaints(), **asdict(m)}
+    for d, m in found.items()
+}))
 """
-TESTS = """
+TEST = """
 import pytest
-import torch
 from kit import expect
 
 @pytest.mark.harm("wrong number")
-def test_three_{dtype}s(student):
-    x = torch.zeros(3, dtype=torch.{dtype})
-    expect.value(student.tensor_memory.tensor_bytes(x), {bytes}, of="tensor_bytes")
+def test_{n}(student):
+    expect.{check}
+"""
+CHECKS = {
+    "count_words": 'value(student.words.count_words("a " * {n}), {{"a": {n}}}, of="it")',
+    "mean_length": 'number(student.words.mean_length(["a" * {n}]), {n}, of="it", tolerance=1e-9)',
+}
+IDLE = """
+@pytest.mark.harm("rare")
+def test_idle(student):
+    student.words.mean_length
 """
 
 
-@pytest.fixture
-def course_of_two_devices(copy_of_the_course):
-    """A copy in which tensor_memory has a test per device; one mistake needs a CUDA device."""
-    hidden = copy_of_the_course / "tests/hidden/tensor_memory"
-    (hidden / "test_hidden.py").write_text(TESTS.format(dtype="float", bytes=12))
-    (hidden / "test_cuda.py").write_text(TESTS.format(dtype="double", bytes=24))
-    keep_one(copy_of_the_course / "tests/hidden/tensor_memory/right.py")
-    mistakes_of(copy_of_the_course, {"four": 4, "nine": 9}, keys={"four": {"device": "cuda"}})
-    return starts_sooner(copy_of_the_course)
+def mistakes(definition, **answers):
+    """Programs that return these. A CPU does not show the one that is called `there`."""
+    return "\n".join(
+        f"[{name}] It is wrong.\nprice: it is all that is asked\n"
+        + "device: cuda\n" * (name == "there")
+        + f"+ def {definition}:\n+     return {answer}\n"
+        for name, answer in answers.items()
+    )
 
 
-def on_a_cuda_device(course):
-    """Make tensor_memory, the first problem, a problem whose points are earned on a CUDA device."""
-    changed(course / "assignment/problems.toml", 'device = "cpu"', 'device = "cuda"')
+@pytest.fixture(scope="module")
+def by_device(root, tmp_path_factory):
+    """The rows, summary and complaints of a course, by device.
 
-
-def validated(course):
-    """The summary and the matrix of a validation, by device."""
-    done = ran([python(), "-c", DRIVER], cwd=course)
+    It has a problem for a CPU and one for a CUDA device. Each has a test per device, which expects
+    an answer for 3 letters on a CPU and for 2 on a CUDA device.
+    """
+    course = small_courses.plain_python(tmp_path_factory.mktemp("devices") / "course")
+    for problem, check in CHECKS.items():
+        for name, n in (("test_hidden", 3), ("test_cuda", 2)):
+            test = TEST.format(n=n, check=check.format(n=n))
+            (course / f"tests/hidden/{problem}/{name}.py").write_text(test)
+    hidden = course / "tests/hidden"
+    wrong = mistakes("count_words(text)", nine={"a": 9}, there={"a": 3})
+    (hidden / "count_words/wrong.edits").write_text(wrong)
+    right = "{word: text.lower().split().count(word) for word in text.lower().split()}"
+    variant = f"# [counted] It counts.\ndef count_words(text):\n    return {right}\n"
+    (hidden / "count_words/right.py").write_text(variant)
+    listed = course / "assignment/problems.toml"
+    changed(listed, 'id = "mean_length"', 'id = "mean_length"\ndevice = "cuda"')
+    wrong = mistakes("mean_length(words)", nine=9.0, three=3.0, two=2.0)
+    (hidden / "mean_length/wrong.edits").write_text(wrong)
+    with (hidden / "mean_length/test_cuda.py").open("a") as tests:
+        tests.write(IDLE)
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = ran([sys.executable, "-c", DRIVER, course], cwd=course, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def tried(found):
+def tried(found, problem):
     """The rows that an author has written, as (kind, name, failed tests, score, points)."""
     kinds, keys = ("reference", "stub", "wrong", "variant"), "kind name failed score max_score"
-    rows = [row for row in found["rows"] if row["kind"] in kinds]
+    rows = [row for row in found["rows"] if row["problem"] == problem and row["kind"] in kinds]
     return [tuple(row[key] for key in keys.split()) for row in rows]
 
 
 @pytest.mark.proof
-def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_show(
-    course_of_two_devices,
-):
+@pytest.mark.xdist_group("validate by device")
+def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_show(by_device):
     """The CPU run reports the mistake that needs a device as owed; the CUDA run tries it."""
-    got = validated(course_of_two_devices)
-    here, there = ["test_three_floats"], ["cuda/test_three_doubles"]
+    here, there = ["test_3"], ["cuda/test_2"]
     assert [
-        ("reference", "reference", [], POINTS, POINTS),
-        ("stub", "stub", here, 0.0, POINTS),
-        ("wrong", "nine", here, 0.0, POINTS),
-        ("variant", "itemsize_and_loop", [], POINTS, POINTS),
-    ] == tried(got["cpu"])
+        ("reference", "reference", [], 1, 1),
+        ("stub", "stub", here, 0, 1),
+        ("wrong", "nine", here, 0, 1),
+        ("variant", "counted", [], 1, 1),
+    ] == tried(by_device["cpu"], "count_words")
     assert [
-        ("reference", "reference", [], POINTS / 2, POINTS / 2),
-        ("stub", "stub", there, 0.0, POINTS / 2),
-        ("wrong", "four", there, 0.0, POINTS / 2),
-        ("variant", "itemsize_and_loop", [], POINTS / 2, POINTS / 2),
-    ] == tried(got["cuda"])
-    assert ([], []) == (got["cpu"]["complaints"], got["cuda"]["complaints"])
-    assert [here, there] == [[*got[on]["tests"]["tensor_memory"]] for on in ("cpu", "cuda")]
-    assert "not tried: 1 wrong solution needs a CUDA device" in got["cpu"]["summary"].split("\n")
-    assert 0 == got["cuda"]["owed"]
+        ("reference", "reference", [], 0.5, 0.5),
+        ("stub", "stub", there, 0, 0.5),
+        ("wrong", "there", there, 0, 0.5),
+        ("variant", "counted", [], 0.5, 0.5),
+    ] == tried(by_device["cuda"], "count_words")
+    assert [here, there] == [[*by_device[on]["tests"]["count_words"]] for on in ("cpu", "cuda")]
+    assert "not tried: 1 wrong solution needs a CUDA device" in by_device["cpu"]["summary"]
+    assert (1, 0) == (by_device["cpu"]["owed"], by_device["cuda"]["owed"])
 
 
 @pytest.mark.proof
-def test_a_cuda_problem_is_proved_on_both(course_of_two_devices):
-    """Its CPU tests are worth nothing, but have to catch mistakes; its CUDA tests, each one."""
-    on_a_cuda_device(course_of_two_devices)
-    got = validated(course_of_two_devices)
-    here, there = ["test_three_floats"], ["cuda/test_three_doubles"]
-    of_cpu = [("stub", "stub", here, 0.0, 0.0), ("wrong", "nine", here, 0.0, 0.0)]
-    of_cuda = [("wrong", name, there, 0.0, POINTS) for name in ("four", "nine")]
-    assert (of_cpu, of_cuda) == (tried(got["cpu"])[1:3], tried(got["cuda"])[2:4])
-    assert ([], []) == (got["cpu"]["complaints"], got["cuda"]["complaints"])
+@pytest.mark.xdist_group("validate by device")
+def test_a_cuda_problem_is_proved_on_both(by_device):
+    """Its CPU tests are worth nothing, but have to catch mistakes; its CUDA tests, each one.
 
-
-@pytest.mark.proof
-def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
-    """A stub that passes a test, a mistake that passes, an idle test, even if worth nothing."""
-    on_a_cuda_device(course_of_two_devices)
-    mistakes_of(course_of_two_devices, {"eight": 8, "four": 4, "nine": 9})
-    cuda = course_of_two_devices / "tests/hidden/tensor_memory/test_cuda.py"
-    cuda.write_text(
-        f'{cuda.read_text()}\n@pytest.mark.harm("rare")\n'
-        "def test_idle(student):\n    student.tensor_memory.storage_elements\n"
-    )
-    got = validated(course_of_two_devices)
+    A stub that passes a test, a mistake that passes, and an idle test are complaints.
+    """
+    assert [
+        ("reference", "reference", [], 0, 0),
+        ("stub", "stub", ["test_3"], 0, 0),
+        ("wrong", "nine", ["test_3"], 0, 0),
+        ("wrong", "three", [], 0, 0),
+        ("wrong", "two", ["test_3"], 0, 0),
+    ] == tried(by_device["cpu"], "mean_length")
+    caught = [(row[1], row[2]) for row in tried(by_device["cuda"], "mean_length")[2:]]
+    assert [("nine", ["cuda/test_2"]), ("three", ["cuda/test_2"]), ("two", [])] == caught
     passes = "(seed 0): it passes every test; a wrong solution has to be caught"
-    assert [f"tensor_memory · wrong four {passes}"] == got["cpu"]["complaints"]
-    of_stub, of_wrong, *of_junk, of_test = got["cuda"]["complaints"]
-    assert of_stub.startswith("tensor_memory · stub stub (seed 0): cuda/test_idle is passed; a ")
-    assert f"tensor_memory · wrong eight {passes}" == of_wrong
-    none_passes = "tensor_memory · junk None (seed 0): cuda/test_idle passes with this answer"
-    assert [True] == [said.startswith(none_passes) for said in of_junk]
-    assert "tensor_memory · cuda/test_idle: no wrong solution fails it" == of_test
+    assert [f"mean_length · wrong three {passes}"] == by_device["cpu"]["complaints"]
+    of_stub, of_wrong, of_junk, of_test = by_device["cuda"]["complaints"]
+    assert of_stub.startswith("mean_length · stub stub (seed 0): cuda/test_idle is passed; a ")
+    assert f"mean_length · wrong two {passes}" == of_wrong
+    none_passes = "mean_length · junk None (seed 0): cuda/test_idle passes with this answer"
+    assert of_junk.startswith(none_passes)
+    assert "mean_length · cuda/test_idle: no wrong solution fails it" == of_test
 
 
-def test_problems_without_tests_for_the_device_cannot_be_validated(course_of_two_devices):
-    course = courses.load(course_of_two_devices)
+def test_problems_without_tests_for_the_device_cannot_be_validated():
     wanted = r"^--device cuda: expected tests .*, got none; write /.*/hidden/einops/test_cuda\.py$"
     with pytest.raises(UsageError, match=wanted):
-        validate(course, [course.problem("einops")], How(device="cuda"))
+        validate(COURSE, [COURSE.problem("einops")], How(device="cuda"))
 
 
-def test_mutants_are_not_tried_on_a_cuda_device(grader):
-    done = grader("validate", "--device", "cuda", "--mutants")
-    sentence = "grader: --mutants does not go with --device cuda: remove one of them\n"
-    assert (2, sentence) == (done.returncode, done.stderr)
+def test_mutants_are_not_tried_on_a_cuda_device(typed):
+    sentence = "grader: --mutants does not go with --device cuda: remove one of them"
+    assert (2, sentence) == typed("validate", "--device", "cuda", "--mutants")[::2]

@@ -1,4 +1,4 @@
-"""Files of Gradescope, PrairieLearn and Classroom 50, after their documentation.
+"""Files of Gradescope and Classroom 50, after their documentation.
 
 They lack what the grader never writes, and are written from the documented fields, because some of
 the published schemas have another licence. `msgspec.convert` refuses a file that is not like them.
@@ -57,29 +57,6 @@ class Gradescope(_Known):
     def __post_init__(self) -> None:
         if self.tests is not UNSET and self.score is UNSET:
             raise ValueError("tests need a score")
-
-
-class PrairieLearnTest(_Known):
-    name: Name
-    points: Points
-    max_points: Points
-    output: Text
-
-
-class PrairieLearn(_Known):
-    """The results.json of an external grader."""
-
-    gradable: bool
-    score: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
-    message: Text | UnsetType = UNSET
-    format_errors: list[Text] | UnsetType = UNSET
-    tests: list[PrairieLearnTest] | UnsetType = UNSET
-
-    def __post_init__(self) -> None:
-        if self.gradable == (self.score is UNSET) or (
-            self.tests is not UNSET and not self.gradable
-        ):
-            raise ValueError("only what is gradable has a score, and perhaps tests")
 
 
 Words = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]+\Z")]

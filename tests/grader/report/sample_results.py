@@ -12,7 +12,7 @@ GRADER = GraderInfo(
     version="1.2.3", suite_sha256="cd" * 32, device="cpu", isolation="bubblewrap", seed=7
 )
 STUDENT = Student(id="ada", name="Ada Lovelace")
-# The texts that every format is tested with: for terminals, XML, HTML, Markdown, spreadsheets and
+# The texts that every format is tested with: for terminals, HTML, Markdown, spreadsheets and
 # GitHub's workflow commands.
 HOSTILE = (
     "\x1b]0;title\x07\x1b[31mred",
@@ -49,8 +49,6 @@ HOSTILE = (
     "##[error]forged ##[add-mask]0",
     "100%, 50%25, %0A::error::forged %0D%3A%2C",
     "a.py,line=1,title=b::c",
-    '{"scores": {"linear": 100}}',
-    '\n{"scores": {"linear": 100}}\n',
 )
 # Characters of these texts that Python does not call printable and that have no effect anywhere.
 HARMLESS = "\u00a0\ufffe\uffff"

@@ -2,12 +2,10 @@
 
 import html
 import inspect
-from xml.etree import ElementTree
 
 import pytest
 
 from grader.base.errors import Status
-from grader.platforms.harness import PLATFORMS
 from grader.report import json_report
 from grader.report.formats import FORMATS
 from grader.report.gradebook_notes import Answer, Comment, RegradeRequest
@@ -30,8 +28,8 @@ def asked(problem, test, answer=None):
     return RegradeRequest(**about, evidence="failed", text="?", at=at, answer=answer)
 
 
-RENDER = {name: one.render for name, one in (PLATFORMS | FORMATS).items()}
-PLAIN = ("terminal", "json", "gradescope", "annotations", "prairielearn", "autolab")
+RENDER = {name: one.render for name, one in FORMATS.items()}
+PLAIN = ("terminal", "json", "gradescope", "annotations")
 
 NOTES = {
     "comments": [
@@ -85,15 +83,6 @@ def test_no_text_of_a_person_controls_a_reader(name):
     assert {c for c in text if not c.isprintable() and c not in allowed} == set()
     assert "<script>alert" not in text or name in PLAIN
     assert "https://evil" not in text or name != "markdown"
-
-
-def test_the_suite_of_a_problem_has_its_comments():
-    """A comment on the whole submission is in the first suite."""
-    text = FORMATS["junit"].render(Reported(every_status(), standing(attempt=2, **NOTES)))
-    first, second, third = ElementTree.fromstring(text)
-    assert "Well done." in first.findtext("system-out")
-    assert "adamw, test_g" in second.findtext("system-out")
-    assert third.find("system-out") is None
 
 
 def test_reports_stay_small_with_many_comments():

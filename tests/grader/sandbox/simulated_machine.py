@@ -1,5 +1,6 @@
 """Run programs on the simulated machine of scripts/gpu, which has one GPU."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -9,7 +10,9 @@ import pytest
 from tests.grader.processes import ran
 
 ROOT = Path(__file__).resolve().parents[3]
-SIMULATED = ROOT / "scripts" / "gpu" / "simulated.py"
+# What comes before a command line that is to run on the simulated machine.
+SIMULATED = (sys.executable, ROOT / "scripts" / "gpu" / "simulated.py")
+(UUID,) = re.findall(r'UUID\[\] = "(.*)"', (ROOT / "scripts" / "gpu" / "driver.c").read_text())
 needs_a_compiler = pytest.mark.skipif(
     shutil.which("cc") is None, reason="the simulated driver needs a C compiler"
 )
@@ -17,4 +20,4 @@ needs_a_compiler = pytest.mark.skipif(
 
 def run(*words, cwd=ROOT):
     """Run a Python command on the simulated machine; return the completed process."""
-    return ran([sys.executable, SIMULATED, sys.executable, *words], cwd=cwd)
+    return ran([*SIMULATED, sys.executable, *words], cwd=cwd)

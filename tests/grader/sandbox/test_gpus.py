@@ -11,7 +11,8 @@ import os
 import re
 import shutil
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -41,6 +42,7 @@ from tests.grader.in_the_sandbox import (
     LIMITS,
     MACHINE,
     MIB,
+    PLAIN,
     SYSCALLS,
     answer,
     ask,
@@ -49,6 +51,7 @@ from tests.grader.in_the_sandbox import (
     session,
 )  # fmt: skip
 from tests.grader.processes import alive, ran
+from tests.grader.small_courses import LISTS, with_lists
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gpu")]  # one warm sandbox serves this file
 
@@ -100,7 +103,7 @@ def boxed(tmp_path_factory):
     """A sandbox with the stand-in GPU and one library of its driver."""
     folder, name = tmp_path_factory.mktemp("driver"), "libcuda.so.1"
     given = stand_in(folder / "dev", libraries=[(name, library(folder / "lib", name))])
-    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=8 * MIB, gpu=given) as running:
+    with Sandbox(PLAIN.tests, isolation="bubblewrap", scratch_bytes=8 * MIB, gpu=given) as running:
         yield running
 
 
@@ -109,8 +112,7 @@ def boxed(tmp_path_factory):
 
 @without_gpu
 def test_without_a_gpu_the_command_says_so_in_one_line(grader, root):
-    """It exits with 2, as after any mistake of its user."""
-    done = grader("grade", root / "examples" / "sample.zip", "--device", "cuda")
+    done = grader("grade", root, "--device", "cuda")
     assert (2, "", 1) == (done.returncode, done.stdout, done.stderr.count("\n"))
     assert done.stderr.startswith("grader: --device cuda: no NVIDIA GPU was found in /dev: ")
 
@@ -130,15 +132,17 @@ def test_a_machine_without_a_gpus_own_node_has_none(others, tmp_path):
 def test_a_torch_that_cannot_use_a_gpu_is_refused(tmp_path):
     """The check reads torch's version.py, so the grader's process need not import torch for it."""
     file = tmp_path / "version.py"
-    for version, cuda in [("2.13.0+cpu", ": Optional[str] = None"), ("2.9.0+rocm6.4", " = None")]:
-        file.write_text(f"__version__ = '{version}'\ncuda{cuda}\nhip = '6.4'\n")
-        with pytest.raises(UsageError, match=f"^--device cuda: torch {re.escape(version)} is a bu"):
+    without = pytest.raises(UsageError, match=r"^--device cuda: torch is a build without CUDA: ins")
+    for cuda in (": Optional[str] = None", " = None"):
+        file.write_text(f"__version__ = '2.9.0'\ncuda{cuda}\nhip = '6.4'\n")
+        with without:
             gpus.require_cuda(file)
     with pytest.raises(UsageError, match="torch is not installed in the grader"):
         gpus.require_cuda(None)
     file.write_text("__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n")
     gpus.require_cuda(file)
-    assert torch.version.cuda == gpus._constants(gpus._version_file_of_torch())["cuda"]
+    with nullcontext() if torch.version.cuda else without:
+        gpus.require_cuda(gpus._version_file_of_torch())
 
 
 DEVICES = ([0, 1, 1, 2], ["GPU-aaaa", "MIG-1111", "MIG-2222", "GPU-abcd"])
@@ -158,48 +162,33 @@ def test_the_first_gpu_is_used_or_the_first_that_is_named():
 
 
 def test_of_all_nodes_only_those_that_cuda_opens_are_taken(tmp_path):
-    """The device nodes of displays and of other GPUs are left out."""
+    """Those of displays and other GPUs are left out; an instance of a GPU has capabilities, too."""
     wanted = ["nvidia-uvm-tools", "nvidiactl", "nvidia-uvm", "nvidia1"]
-    for name in (*wanted, "nvidia0", "nvidia-modeset"):
+    instance = ["nvidia-cap12", "nvidia-cap13"]
+    (tmp_path / "nvidia-caps").mkdir()
+    for name in (*wanted, "nvidia0", "nvidia-modeset", *(f"nvidia-caps/{it}" for it in instance)):
         (tmp_path / name).symlink_to("/dev/full")
-    assert wanted == [n.name for n in gpus.nodes_of(1, folder=tmp_path)]
+    assert wanted + instance == [n.name for n in gpus.nodes_of(1, [12, 13], folder=tmp_path)]
     (tmp_path / "nvidia-uvm-tools").unlink()
     assert wanted[1:] == [n.name for n in gpus.nodes_of(1, folder=tmp_path)]
-
-
-def test_an_instance_of_a_split_gpu_needs_its_capabilities_too(tmp_path):
-    """The driver gives the numbers of the capabilities; the last node belongs to the instance."""
-    (tmp_path / "nvidia-caps").mkdir()
-    instance = ("nvidia-caps/nvidia-cap12", "nvidia-caps/nvidia-cap13")
-    for name in ("nvidiactl", "nvidia-uvm", "nvidia0", *instance):
-        (tmp_path / name).symlink_to("/dev/full")
-    nodes = gpus.nodes_of(0, [12, 13], folder=tmp_path)
-    assert ["nvidia0", "nvidia-cap12", "nvidia-cap13"] == [node.name for node in nodes[-3:]]
-    told = "DeviceFileMinor: 13\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
-    (tmp_path / "access").write_text(told)
-    assert gpus.capability(tmp_path / "access") == 13
-
-
-@pytest.mark.parametrize("text", ["", "DeviceFileMode: 292\n", "DeviceFileMinor: many\n"])
-def test_a_capability_without_a_number_is_our_fault(text, tmp_path):
-    """There is a driver, but it does not behave as the grader expects."""
-    (tmp_path / "access").write_text(text)
-    for name in ("access", "missing"):
-        with pytest.raises(GraderFault, match=rf"{name} does not name the device file of its inst"):
-            gpus.capability(tmp_path / name)
-
-
-def test_a_missing_node_is_named_with_what_makes_it(tmp_path):
-    """The message has the command that creates the node; a plain file is not a node."""
-    (tmp_path / "nvidiactl").symlink_to("/dev/full")
-    (tmp_path / "nvidia-uvm").touch()
-    missing = f"there is no {tmp_path}/nvidia-uvm and no {tmp_path}/nvidia0: run `nvidia-modprobe -"
+    (tmp_path / "nvidia-uvm").unlink()
+    (tmp_path / "nvidia-uvm").touch()  # a plain file is not a node
+    missing = f"there is no {tmp_path}/nvidia-uvm and no {tmp_path}/nvidia2: run `nvidia-modprobe -"
     with pytest.raises(GraderFault, match=f"^the driver runs, but {missing}u -c 0` as root$"):
-        gpus.nodes_of(0, folder=tmp_path)
+        gpus.nodes_of(2, folder=tmp_path)
+
+
+def test_a_capability_without_a_number_is_our_fault(tmp_path):
+    file = tmp_path / "access"
+    file.write_text("DeviceFileMinor: 13\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
+    assert gpus.capability(file) == 13
+    for text in ("", "DeviceFileMode: 292\n", "DeviceFileMinor: many\n", None):
+        file.unlink() if text is None else file.write_text(text)
+        with pytest.raises(GraderFault, match="access does not name the device file of its instan"):
+            gpus.capability(file)
 
 
 def test_without_its_library_the_driver_cannot_be_read(monkeypatch):
-    """The message is one sentence with the command that installs the library."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
     with pytest.raises(UsageError, match=r"nvidia-ml-py is not installed: pip install nvidia-ml-"):
         gpus._nvml()
@@ -207,13 +196,11 @@ def test_without_its_library_the_driver_cannot_be_read(monkeypatch):
 
 @without_gpu
 def test_a_driver_that_does_not_answer_is_our_fault(tmp_path):
-    """The real library fails on a machine without a driver."""
     with pytest.raises(GraderFault, match=r"^the GPU's driver does not answer \(NVML\): \w"):
         stand_in(tmp_path, kind=Gpu).used_bytes()
 
 
 def test_a_driver_of_another_version_than_its_library_has_a_remedy():
-    """This is the usual fault after an update of the driver."""
     said = r"mismatch\.?: the driver was updated while it was loaded, and the machine must be rest"
     with pytest.raises(GraderFault, match=said), gpus._faults_of(pynvml):
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
@@ -232,7 +219,6 @@ def test_the_drivers_libraries_are_found_however_the_loader_finds_them(tmp_path)
 
 @without_gpu
 def test_a_driver_that_does_not_start_is_our_fault():
-    """The message quotes the error of the driver, or of the loader as in this test."""
     said = r"^CUDA does not start on this machine, not even outside a sandbox: \S"
     with pytest.raises(GraderFault, match=said):
         gpus._start_driver("GPU-0a1b")
@@ -314,6 +300,8 @@ def test_the_box_tells_cuda_what_it_has_to_know(boxed):
     seen = environment_in_which_cuda_works(boxed)
     assert expected == {name: seen.get(name) for name in expected}
     assert {"memfd_create"} == seccomp.NEEDED_BY_CUDA
+    told = {"gpu": "Stand-in 8000", "driver": "599.01", "cuda": str(torch.version.cuda)}
+    assert told == boxed.facts["environment"]
 
 
 def test_the_box_has_the_nodes_of_one_gpu_and_no_other(boxed):
@@ -342,7 +330,7 @@ def test_a_gpu_gives_nothing_more_to_write_to(boxed):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's own permissions count")
 def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_path):
-    """The message names the remedy before a sandbox starts in which CUDA would find no GPU."""
+    """Before a sandbox starts in which CUDA would find no GPU. A capability is never written to."""
     closed = stand_in(tmp_path, kind=Gpu)
     node = tmp_path / "nvidia0"
     node.unlink()
@@ -351,27 +339,18 @@ def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_pa
     said = rf"may not open {node}: chmod a\+rw {node}, and load the driver with NVreg_"
     with pytest.raises(SandboxUnavailable, match=said):
         Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB, gpu=closed)
-
-
-def test_a_capability_need_not_be_writable(tmp_path):
-    """A process holds the node of a capability open and never writes to it."""
-    (tmp_path / "nvidia-caps").mkdir()
-    node = tmp_path / "nvidia-caps" / "nvidia-cap12"
-    node.touch()
-    node.chmod(0o444)
-    held = Gpu(0, "MIG-1", "Stand-in 8000", "599.01", GIB, "0000:01:00.0", (node,), ())
-    held.require_open_nodes(to_others=True)
+    held = tmp_path / "nvidia-caps" / "nvidia-cap12"
+    held.parent.mkdir()
+    held.touch(0o444)
+    replace(closed, nodes=(held,)).require_open_nodes(to_others=True)
 
 
 def test_without_isolation_the_gpu_is_named_by_its_uuid(tmp_path):
     """Without isolation, the other GPUs are visible as well."""
     given = stand_in(tmp_path)
-    with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB, gpu=given) as bare:
-        with session(bare, AS_CUDA) as made:
-            assert given.uuid == ask(made, function="environment")["CUDA_VISIBLE_DEVICES"]
-        cuda = str(torch.version.cuda)
-        told = {"gpu": "Stand-in 8000", "driver": "599.01", "cuda": cuda}
-        assert told == bare.facts["environment"]
+    options = {"isolation": "none", "scratch_bytes": MIB, "preload": (), "gpu": given}
+    with Sandbox(PLAIN.tests, **options) as bare, session(bare, AS_CUDA) as made:
+        assert given.uuid == ask(made, function="environment")["CUDA_VISIBLE_DEVICES"]
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -401,25 +380,26 @@ def test_memory_of_the_machine_is_still_limited_with_a_gpu(boxed):
     assert "its processes together took more than 256 MiB" == said
 
 
+OF_THE_GPU = "of the memory of the GPU (Stand-in 8000), the limit of a test"
+
+
 @pytest.mark.parametrize(
-    "error",
+    "words",
     [
-        "torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a')",
-        "RuntimeError('CUDA error: out of memory')",
-        "RuntimeError('CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate()`')",
+        "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a",
+        "CUDA error: out of memory",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate()`",
     ],
 )
-def test_torchs_own_word_for_too_much_of_the_gpu_is_a_limit(error, boxed):
+def test_torchs_own_word_for_too_much_of_the_gpu_is_a_limit(words, boxed):
     """The message has the limit and the device, but not torch's other facts about the machine."""
-    source = f"import torch\ndef f():\n    raise {error}\n"
+    source = f"import torch\ndef f():\n    raise torch.OutOfMemoryError({words!r})\n"
     _, said, where = fault(boxed, OutOfMemory, source, device_memory_bytes=3 * GIB)
-    of_the_gpu = "of the memory of the GPU (Stand-in 8000), the limit of a test"
-    assert f"it asked for more than 3 GiB {of_the_gpu}" == said
+    assert f"it asked for more than 3 GiB {OF_THE_GPU}" == said
     assert where == "assignment/m.py:3 in f"
 
 
 def test_other_errors_of_cuda_are_the_students(boxed):
-    """For example, an index may be out of range on the device."""
     source = "def f():\n    raise RuntimeError('CUDA error: device-side assert triggered')\n"
     assert fault(boxed, Raised, source)[1] == "CUDA error: device-side assert triggered"
 
@@ -473,8 +453,7 @@ def test_a_test_that_takes_too_much_of_the_gpu_is_ended_from_outside(idle, monke
     monkeypatch.setattr(Counted, "used", staticmethod(reading(GIB, GIB, 9 * GIB, GIB)))
     source = "import time\ndef f():\n    time.sleep(1000)\n"
     said = fault(idle, OutOfMemory, source, device_memory_bytes=4 * GIB)[1]
-    of_the_gpu = "of the memory of the GPU (Stand-in 8000), the limit of a test"
-    assert f"it took more than 4 GiB {of_the_gpu}" == said
+    assert f"it took more than 4 GiB {OF_THE_GPU}" == said
     assert answer(idle, "def f():\n    return 1\n") == 1
 
 
@@ -597,44 +576,55 @@ def test_the_libraries_that_a_torch_for_cuda_brings_are_shown(tmp_path, monkeypa
 # --- whose fault a failed test on a GPU is --------------------------------------------------------
 
 
-@pytest.fixture
-def graded(boxed, tmp_path, monkeypatch):
-    """A function that grades the reference, whose CUDA test of `checkpoint` fails without CUDA.
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """A course without torch, whose three tests are for a GPU as well."""
+    made = with_lists(tmp_path_factory.mktemp("course") / "lists")
+    for hidden in made.glob("tests/hidden/*/test_hidden.py"):
+        shutil.copy(hidden, hidden.with_name("test_cuda.py"))
+    return courses.load(made)
 
-    Its argument gives the results of the device checks. It returns their number, the problem, the
-    status and the message of each CUDA test, and the statuses of `tensor_memory`.
+
+@pytest.fixture
+def graded(boxed, course, tmp_path, monkeypatch):
+    """A function that grades a solution, whose `relu` may be wrong, on the GPU.
+
+    Its other arguments are the results of the device checks. It returns the number of these, the
+    status and the message of each test, and the state of the GPU afterwards.
     """
     monkeypatch.setenv(gpu_turns.FOLDER_VARIABLE, str(tmp_path / "queues"))
-    submission = Submission("s", courses.sources_in(COURSE.reference), [])
-    problems = [COURSE.problem("checkpoint"), COURSE.problem("tensor_memory")]
 
-    def grades(*looks):
+    def grades(relu, *looks, progress=None):
         left, seen = list(looks), []
 
         def look(session, needed_bytes):
             seen.append(1)
+            assert [ticket.process for ticket in gpu_turns.queue()] == [os.getpid()], "its turn"
             if left and (said := left.pop(0)):
                 raise GraderFault(said)
 
         if looks != ("real",):
             monkeypatch.setattr(gpu_health, "check_device", look)
-        result = grade(submission, COURSE, boxed, problems=problems, device="cuda")
-        one, other = result.problems
-        of_cuda = [(t.id, t.status, t.said) for t in one.tests if t.id.startswith("cuda/")]
-        return len(seen), of_cuda, {test.status for test in other.tests}
+        sources = {"assignment/activations.py": LISTS.replace("max(0.0, n)", relu).encode()}
+        result = grade(
+            Submission("s", sources, []), course, boxed,
+            problems=course.problems, device="cuda", progress=progress,
+        )  # fmt: skip
+        of_cuda = [t for p in result.problems for t in p.tests if t.device == "cuda"]
+        ends = [(str(test.status), test.what) for test in of_cuda]
+        return len(seen), ends, result.grader.readings["afterwards"]
 
     return grades
 
 
-@without_cuda
+SOLVED, MISTAKEN = "max(0.0, n)", "abs(n)"
+
+
 def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(graded):
-    """The device is checked once before the tests and after each failure."""
-    count, tests, others = graded()
-    names = ("checkpoints_across_devices", "generator_of_the_gpu_goes_on")
-    failed = [(f"cuda/test_{name}", "failed") for name in names]
-    assert failed == [(name, status) for name, status, _ in tests]
-    assert count == 5, "one before, one after each of three cases and one of the other test"
-    assert {"deferred"} == others
+    """The device is checked before the tests, after each failure and after the last test."""
+    count, ends, afterwards = graded(MISTAKEN)
+    assert ["failed", "passed", "passed"] == [status for status, _ in ends]
+    assert (3, "it works") == (count, afterwards)
 
 
 @without_cuda
@@ -648,8 +638,26 @@ def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(graded):
 )
 def test_a_gpu_that_breaks_costs_nobody_a_point(graded, looks, said):
     """The test during which it broke is our fault, and so are all later ones, which do not run."""
-    count, tests, others = graded(*looks)
-    assert ["grader_error"] * 2 == [status for _, status, _ in tests]
-    assert all(said in message for *_, message in tests)
+    count, ends, afterwards = graded(MISTAKEN, *looks)
+    assert ["grader_error"] * 3 == [status for status, _ in ends]
+    assert all(said in message for _, message in ends)
     assert count == (0 if looks == ("real",) else 2)
-    assert {"deferred"} == others
+    assert said in afterwards
+
+
+def test_a_gpu_that_breaks_afterwards_costs_nobody_a_point(graded, monkeypatch):
+    """The submission keeps its points, the next one is not graded, and the third one is again."""
+    held = []  # while it is not empty, something holds memory
+    monkeypatch.setattr("grader.sandbox.sandbox.GIVE_BACK_SECONDS", 0.0)
+    monkeypatch.setattr(Counted, "used", staticmethod(lambda: 5 * GIB if held else 0))
+
+    def take(problem, done, of):
+        held.extend([problem] if done == of else [])
+
+    passed = [("passed", "")] * 3
+    more = "the GPU holds 5120 MiB more than before the first submission: end the processes that "
+    more += "nvidia-smi lists, or reset the GPU"
+    assert (passed, more) == graded(SOLVED, progress=take)[1:]
+    assert ([("grader_error", more)] * 3, more) == graded(SOLVED)[1:]
+    held.clear()
+    assert (passed, "it works") == graded(SOLVED)[1:]

@@ -1,9 +1,9 @@
 """Limits of the caller's environment that no test could work with."""
 
 import os
-import re
 import shutil
 import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from grader.base.errors import GraderFault
+from grader.course import courses
 from grader.grading.grade import grade
 from grader.report import json_report
 from grader.sandbox import visible_files
@@ -18,7 +19,8 @@ from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
 from tests.grader.conftest import changed
-from tests.grader.in_the_sandbox import COURSE, LIMITS, answer, graded_in_a_shell, plain_box
+from tests.grader.in_the_sandbox import COURSE, LIMITS, PLAIN, answer, plain_box
+from tests.grader.processes import ran
 from tests.grader.sampling import every
 
 pytestmark = pytest.mark.slow
@@ -34,10 +36,17 @@ LOW = {
 }
 
 
+def graded_under(limits, out, **environment):
+    """Grade the solutions of the plain course in a shell with these limits."""
+    line = ["bash", "-c", f'ulimit {limits} && exec "$@"', "bash", sys.executable, "-m", "grader"]
+    line += ["grade", PLAIN.reference, "--course", PLAIN.root, "--json", out]
+    return ran(line, cwd=COURSE.root, env={**os.environ, **environment})
+
+
 @pytest.mark.parametrize("limit", every(3, LOW))
-def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right, tmp_path):
+def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, tmp_path):
     """One sentence, and no result: nobody loses a point because of a scheduler's settings."""
-    done = graded_in_a_shell(f"ulimit {limit}", right, "--json", tmp_path / "result.json")
+    done = graded_under(limit, tmp_path / "result.json")
     of, got, needed = LOW[limit]
     told = (
         f"grader: this machine cannot isolate submissions: the limit on {of} (ulimit {limit[:2]}) "
@@ -58,14 +67,17 @@ def test_a_processor_that_computes_wrongly_grades_nobody():
 
 
 @pytest.mark.parametrize(
-    "limits", every(2, ["-n 512 -u 64", "-Sn 20 -Su 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000"])
+    "limits",
+    [
+        ["-n 512", "-u 64"],
+        ["-Sn 20", "-Su 20", "-Sf 1000", "-St 60", "-Sv 4000000", "-Sd 4000000"],
+    ],
 )
-def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, right, tmp_path):
+def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, tmp_path):
     """A test needs few descriptors, and a soft limit is raised. No folder remains."""
-    flags = "; ulimit ".join(re.findall(r"-\w+ \d+", limits))
     out, folder = tmp_path / "result.json", tmp_path / "temporary"
     folder.mkdir()
-    done = graded_in_a_shell(f"ulimit {flags}", right, "--json", out, TMPDIR=str(folder))
+    done = graded_under("; ulimit ".join(limits), out, TMPDIR=str(folder))
     assert (0, "", []) == (done.returncode, done.stderr, os.listdir(folder))
     result = json_report.parse(out.read_text())
     assert result.score == result.max_score > 0
@@ -82,10 +94,9 @@ def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
         with pytest.raises(GraderFault, match=said):
             answer(limited, source, file_bytes=2**40)
         assert answer(limited, source, file_bytes=2**20) == 1
-        right = {"assignment/optimizers.py": (COURSE.reference / "optimizers.py").read_bytes()}
-        problems = [COURSE.problem("lr_schedule")]
+        right = Submission("right", courses.sources_in(PLAIN.reference), [])
         with pytest.raises(GraderFault, match=rf"too low: {2**25}, and a test needs {2**26}"):
-            grade(Submission("right", right, []), COURSE, limited, problems=problems)
+            grade(right, PLAIN, limited, problems=PLAIN.problems)
 
 
 BROKEN = [

@@ -52,29 +52,15 @@ WORK = """
 """
 
 
-def test_wall_time_has_a_limit(sandbox):
+def test_the_calls_of_a_test_share_a_limit_of_wall_time(sandbox):
     """Dozing uses hardly any CPU time but is ended too, and the message names the function."""
     source = "import time\ndef g(): pass\ndef f():\n    while True: time.sleep(0.02)\n"
-    with session(sandbox, source, wall_seconds=4.0) as made:
+    with session(sandbox, source, wall_seconds=2.0) as made:
         ask(made, function="g")
-        with pytest.raises(TimedOut, match=r"^no answer within 4 s, the limit of") as caught:
-            ask(made)
+        for function in "fg":
+            with pytest.raises(TimedOut, match=r"^no answer within 2 s, the limit of") as caught:
+                ask(made, function=function)
     assert (Status.TIMEOUT, "assignment/m.py in f") == (caught.value.status, caught.value.where)
-
-
-def test_the_calls_of_a_test_share_its_time(sandbox):
-    with session(sandbox, WORK, wall_seconds=1.0) as made:
-        for _ in range(2):
-            with pytest.raises(TimedOut, match=r"^no answer within 1 s, the limit of a test$"):
-                ask(made, function="busy")
-        with pytest.raises(TimedOut):
-            ask(made, 0)
-
-
-def test_the_start_of_cuda_is_free():
-    budget = Budget(10, 10, free_seconds=5)
-    budget.charge(cpu=3, wall=6)
-    assert (budget.cpu_left, budget.wall_left) == (10, 9)
 
 
 def test_removing_what_a_test_left_behind_is_charged(sandbox):
@@ -102,18 +88,18 @@ def test_only_the_students_calls_are_charged(sandbox, monkeypatch):
         monkeypatch.setattr(Sandbox, name, slowed(getattr(Sandbox, name)))
     budget = Budget(cpu_seconds=5.0, wall_seconds=5.0)
     with session(sandbox, WORK, budget=budget, wall_seconds=2.0) as made:
-        for _ in range(3):
+        for _ in range(2):
             ask(made, 0.1)
             time.sleep(0.7)  # the work of an oracle
     sandbox.wait_until_ready()
-    assert 0.3 <= budget.wall_used < 1.0
+    assert 0.2 <= budget.wall_used < 0.9
     assert budget.cpu_used < 1.0
 
 
 @pytest.mark.proof
-def test_eight_graders_at_once_cost_nobody_a_point(right, tmp_path):
+def test_eight_graders_at_once_cost_nobody_a_point(tmp_path):
     """Eight graders probably outnumber this machine's CPUs, and each gives full marks."""
-    command = [sys.executable, "-m", "grader", "grade", str(right)]
+    command = [sys.executable, "-m", "grader", "grade", COURSE.reference]
     command += ["--only", "lr_schedule", "--only", "linear"]
     files, options = [tmp_path / f"{i}.json" for i in range(8)], {"stdout": subprocess.DEVNULL}
     running = [started([*command, "--json", f], cwd=COURSE.root, **options) for f in files]
@@ -132,6 +118,9 @@ def test_a_problem_that_is_repeated_keeps_to_its_time():
     assert (0, 1) == (budget.spare.cpu_seconds, budget.spare.wall_seconds)
     budget.charge_attempt(cpu=1, wall=2)
     assert (3, 1) == (budget.cpu_used, budget.wall_used)
+    with_cuda = Budget(10, 10, free_seconds=5)  # its start is free
+    with_cuda.charge(cpu=3, wall=6)
+    assert (with_cuda.cpu_left, with_cuda.wall_left) == (10, 9)
 
 
 def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
@@ -164,28 +153,13 @@ def test_tests_share_what_their_problem_has_by_the_clock(sandbox):
     assert said.startswith("the tests of its problem had used up their 1 s before")
 
 
-def test_processes_that_it_starts_are_charged_as_well(sandbox):
+@pytest.mark.parametrize(("function", "seconds"), [("abandons", 1.0), ("shares", 0.5)])
+def test_processes_that_it_starts_are_charged_as_well(sandbox, function, seconds):
     budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
     with session(sandbox, WORK, budget=budget) as made:
-        ask(made, 1.0, function="abandons")
+        ask(made, seconds, function=function)
     sandbox.wait_until_ready()
-    assert 1.0 <= budget.cpu_used < 2.5
-
-
-def test_each_problem_is_charged_for_its_own_tests(sandbox):
-    first, second = (Budget(cpu_seconds=60.0, wall_seconds=60.0) for _ in range(2))
-    with session(sandbox, WORK, budget=first) as made:
-        ask(made, 0.5, function="shares")
-        made.begin_problem(second)
-        made.begin_test(0)
-        assert made.is_shared
-        before = first.wall_used
-        ask(made, 0.1, function="shares")
-    sandbox.wait_until_ready()
-    assert 0.95 <= first.cpu_used < 1.5
-    assert 0.15 <= second.cpu_used < 0.6
-    assert before == first.wall_used > 0
-    assert second.wall_used > 0
+    assert 0.95 <= budget.cpu_used < 2.5
 
 
 def test_only_the_attempt_that_is_repeated_does_not_count(sandbox):
@@ -264,7 +238,7 @@ NOTHING_MORE = "it stopped doing anything: it sleeps, or waits for something tha
 )
 def test_a_test_that_only_waits_ends_early(sandbox, wait):
     source = f"import os, signal, threading, time\ndef f():\n    {wait}"
-    with session(sandbox, source, wall_seconds=100.0, patience=Patience(0.5)) as made:
+    with session(sandbox, source, wall_seconds=100.0, patience=Patience(0.2)) as made:
         with pytest.raises(TimedOut, match=NOTHING_MORE) as caught:
             ask(made)
         stopped = "SIGSTOP" in wait
@@ -284,8 +258,8 @@ def test_a_test_that_only_waits_ends_early(sandbox, wait):
 )
 def test_a_test_that_works_or_wakes_up_goes_on(sandbox, work):
     source = "import os, threading, time\ndef spin(end):\n    while time.monotonic() < end: pass\n"
-    source += f"def f():\n    end = time.monotonic() + 1.5\n    {work}\n    return 1"
-    with session(sandbox, source, patience=Patience(0.4)) as made:
+    source += f"def f():\n    end = time.monotonic() + 1\n    {work}\n    return 1"
+    with session(sandbox, source, patience=Patience(0.3)) as made:
         assert 1 == ask(made)
 
 

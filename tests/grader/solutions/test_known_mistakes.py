@@ -9,7 +9,7 @@ from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.solutions import known_mistakes
 from grader.solutions.known_mistakes import Mistake, changed
-from grader.solutions.wrong_edits import BadLine, Change, Edit, entries, written
+from grader.solutions.wrong_edits import Change, Edit, entries
 
 COURSE = courses.load()
 
@@ -79,48 +79,29 @@ def programs(tmp_path):
 # --- a change -------------------------------------------------------------------------------------
 
 
-def test_lines_of_a_change_are_indented_as_the_line_that_it_begins_in():
-    """A change is written without indentation and gets the program's; empty lines stay empty."""
-    change = Change("y = math.sqrt(x)\n\nreturn y", "y = x\n\nif y:\n    return y")
-    expected = REFERENCE.replace(
-        "        y = math.sqrt(x)\n\n        return y\n",
-        "        y = x\n\n        if y:\n            return y\n",
-    )
-    assert expected == changed(REFERENCE, (change,))
-    assert expected != REFERENCE
+SQRT = "    if x:\n        y = math.sqrt(x)\n"
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "was", "is_now"),
     [
-        ("    if x:\n        y = math.sqrt(x)\n", "    if x:\n        y = math.exp(x)\n"),
-        ("if x:\n        y = math.sqrt(x)", "if x:\n        y = math.exp(x)"),
-        ("        y = math.sqrt(x)\n", "        y = x\n        y = math.exp(x)\n"),
-        ("        return y\n    return x", "        return math.exp(x)\n    return x"),
-        ("if x:\n    y = math.sqrt(x)", "if x:\n    y = math.exp(x)"),
+        # Written without indentation: the program's is added, and empty lines stay empty.
+        ("math.sqrt(x)\n\nreturn y", "x\n\nif y:\n    return y",
+         "math.sqrt(x)\n\n        return y", "x\n\n        if y:\n            return y"),
+        ("if x:\n    y = math.sqrt(x)", "if x:\n    y = math.exp(x)", "sqrt", "exp"),
+        # Pasted as they are in the program, whole or from the middle of a line on.
+        (SQRT, "    if x:\n        y = math.exp(x)\n", "sqrt", "exp"),
+        (SQRT.strip(), "if x:\n        y = math.exp(x)", "sqrt", "exp"),
+        ("        y = math.sqrt(x)\n", "        y = x\n        y = 1\n",
+         "y = math.sqrt(x)", "y = x\n        y = 1"),
+        ("        return y\n    return", "        return 1\n    return", "return y", "return 1"),
+        # Without indentation, new lines would end the function; but they need not be lines.
+        (SQRT, "", SQRT, ""),
+        (SQRT.lstrip(), "z = y = x\n", SQRT, "    z = y = x\n"),
     ],
-)
-def test_lines_may_be_pasted_with_their_indentation(old, new):
-    """Lines are copied from the reference as they are, or are written at the left margin."""
-    got = changed(REFERENCE, (Change(old, new),))
-    expected = REFERENCE.replace(old, new)
-    assert got == (REFERENCE.replace("sqrt", "exp") if expected == REFERENCE else expected)
-    assert got != REFERENCE
-
-
-def test_pasted_lines_need_a_replacement_with_indentation():
-    """Otherwise the new lines would end the function; no lines at all are a replacement, too."""
-    old = "    if x:\n        y = math.sqrt(x)\n"
-    words = (
-        r"^the `-` lines are indented as in the program, and the `\+` lines begin at the left "
-        r"margin: `y = x`; indent both, or write both at the left margin$"
-    )
-    with pytest.raises(ValueError, match=words):
-        changed(REFERENCE, (Change(old, "y = x\n"),))
-    with pytest.raises(ValueError, match=words):
-        changed(REFERENCE, (Change(old.lstrip(), "if x:\ny = x\n"),))
-    assert changed(REFERENCE, (Change(old, ""),)) == REFERENCE.replace(old, "")
-    assert "    z = y = x\n" in changed(REFERENCE, (Change(old.lstrip(), "z = y = x\n"),))
+)  # fmt: skip
+def test_lines_of_a_change_are_pasted_or_written_at_the_left_margin(old, new, was, is_now):
+    assert changed(REFERENCE, (Change(old, new),)) == REFERENCE.replace(was, is_now) != REFERENCE
 
 
 def test_changes_are_made_in_the_program_as_it_was():
@@ -130,25 +111,29 @@ def test_changes_are_made_in_the_program_as_it_was():
     assert expected == changed(REFERENCE, two) == changed(REFERENCE, two[::-1])
 
 
-@pytest.mark.parametrize(
-    ("old", "times"),
-    [("return z", 0), ("return x", 2), ("return y\n  return x", 0), ("return y\nreturn x", 0)],
+INDENT_BOTH = (
+    "the `-` lines are indented as in the program, and the `+` lines begin at the left margin: "
+    "`y = x`; indent both, or write both at the left margin"
 )
-def test_a_text_that_is_not_there_once_is_told(old, times):
-    more = (
-        re.escape(f"; {known_mistakes.AT_THE_MARGIN}; {known_mistakes.APART}")
-        if "\n" in old
-        else ""
-    )
-    words = rf"^expected the `-` lines exactly once, got `.*` {times} times{more}$"
-    with pytest.raises(ValueError, match=words):
-        changed(REFERENCE, (Change(old, ""),))
+APART = f"; {known_mistakes.AT_THE_MARGIN}; {known_mistakes.APART}"
+ONCE = "expected the `-` lines exactly once, got"
 
 
-def test_changes_that_overlap_are_told():
-    """It would be ambiguous which of the two changes is meant."""
-    with pytest.raises(ValueError, match=r"^two changes overlap, at `math\.sqrt`$"):
-        changed(REFERENCE, (Change("y = math.sqrt", ""), Change("math.sqrt(x)", "")))
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ([(SQRT, "y = x\n")], INDENT_BOTH),
+        ([(SQRT.lstrip(), "if x:\ny = x\n")], INDENT_BOTH),
+        ([("return z", "")], f"{ONCE} `return z` 0 times"),
+        ([("return x", "")], f"{ONCE} `return x` 2 times"),
+        ([("return y\n  return x", "")], f"{ONCE} `return y⏎  return x` 0 times{APART}"),
+        ([("return y\nreturn x", "")], f"{ONCE} `return y⏎return x` 0 times{APART}"),
+        ([("y = math.sqrt", ""), ("math.sqrt(x)", "")], "two changes overlap, at `math.sqrt`"),
+    ],
+)
+def test_a_change_that_is_not_clear_is_told(changes, told):
+    with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
+        changed(REFERENCE, tuple(Change(old, new) for old, new in changes))
 
 
 # --- a mistake ------------------------------------------------------------------------------------
@@ -195,27 +180,29 @@ def test_a_problem_without_a_file_has_no_mistakes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "name", "where"),
-    [(6, "negative", "the reference"), (14, "plainly_negative", "base plain")],
+    ("place", "told"),
+    [
+        (0, "6: mistake negative, in the reference: expected .*`return w` 0 times"),
+        (1, "14: mistake plainly_negative, in base plain: expected .*`return w` 0 times"),
+        (3, "26: mistake another: replaces no definition of the reference"),
+    ],
 )
-def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, line, name, where):
+def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, place, told):
     text = FILE.replace("- return y", "- return w").replace("- return x", "- return w")
-    mistake = next(mistake for mistake in read(tmp_path, text) if mistake.name == name)
-    words = rf"^p/wrong\.edits:{line}: mistake {name}, in {where}: expected .*`return w` 0 times$"
-    with pytest.raises(CourseFault, match=words):
-        mistake.applied_to(REFERENCE)
-
-
-def test_a_program_that_replaces_nothing_is_told(tmp_path):
-    (mistake,) = read(tmp_path, "[none] None.\n+ def third(): pass\n")
-    said = r"^p/wrong\.edits:1: mistake none: replaces no definition of the reference$"
-    with pytest.raises(CourseFault, match=said):
+    mistake = read(tmp_path, text.replace("+ def second(x):\n+     return 2", "+ x = 2"))[place]
+    with pytest.raises(CourseFault, match=rf"^p/wrong\.edits:{told}$"):
         mistake.applied_to(REFERENCE)
 
 
 # --- invalid files --------------------------------------------------------------------------------
 
 BASE = "[base b]\n+ d\n\n"
+NO_MINUS = "expected a `-` line before the first `+`"
+HEADINGS = "expected `[name] what is wrong`, `[name in BASE] what is wrong` or `[base NAME]`, got "
+LINES = (
+    "expected `hint: …`, `price: …`, `most: …`, `device: …`, `unread: …`, `- code`, `+ code` or an "
+    "empty line, got "
+)
 FAULTS = [
     ("[m] Wrong.\ndevice: gpu\n- a\n", "1: m: expected device: cpu or cuda, got gpu"),
     ("[m] Wrong.\nmost: two\n- a\n", "1: m: expected `most:` and a number of points, got two"),
@@ -225,15 +212,35 @@ FAULTS = [
     (BASE + "[n in b] Wrong.\n- a\n\n[m in c] Wrong.\n- a\n",
         "7: m: expected a base of this file, b; got c"),
     (BASE, "1: b: expected a mistake that edits this base, got none"),
-    ("[m]\n\n[n] Wrong.\nmost: two\n- a\n",
-        "1: expected .*, got `\\[m\\]`\n  .*p/wrong.edits:3: n: expected .*, got two"),
+    ("name: m\n", f"1: {HEADINGS}`name: m`"),
+    ("[m]\n- a\n", f"1: {HEADINGS}`[m]`"),
+    ("[m m] Wrong.\n- a\n", f"1: {HEADINGS}`[m m] Wrong.`"),
+    ("[base b] Right.\n+ a\n", f"1: {HEADINGS}`[base b] Right.`"),
+    ("[base b in c]\n+ a\n", f"1: {HEADINGS}`[base b in c]`"),
+    ("[m] Wrong.\n- a\n\n- b\n", f"4: {HEADINGS}`- b`"),
+    ("[m] Wrong.\n-a\n", "2: expected a space after `-`, got `-a`"),
+    ("[m] Wrong.\ncolour: red\n- a\n", f"2: {LINES}`colour: red`"),
+    ("[m] Wrong.\nreturn x\n", f"2: {LINES}`return x`"),
+    ("[m] Wrong.\nhint:\n- a\n", f"2: {LINES}`hint:`"),
+    ("[m] Wrong.\nhint: a\nhint: b\n- a\n", "3: expected one `hint:`, got a second one"),
+    ("[m] Wrong.\nhint: a\n", f"1: m: {NO_MINUS}, got no code"),
+    ("[m] Wrong.\n+ a\n- b\n", f"1: m: {NO_MINUS}, got `+` and `-`"),
+    ("[m in b] Wrong.\n+ a\n", f"1: m: {NO_MINUS}, got `+`"),
+    ("[base b]\n- a\n+ b\n", "1: b: expected only `+` lines, got `-` and `+`"),
+    ("[base b]\nhint: c\n+ b\n", "1: expected only `+` lines in base b, got hint"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "words"), FAULTS)
-def test_a_file_that_is_not_as_it_has_to_be_is_told(tmp_path, text, words):
-    with pytest.raises(CourseFault, match=rf"p/wrong\.edits:{words}$"):
+@pytest.mark.parametrize(("text", "told"), FAULTS)
+def test_a_file_that_is_not_as_it_has_to_be_is_told(tmp_path, text, told):
+    with pytest.raises(CourseFault, match=rf"p/wrong\.edits:{re.escape(told)}$"):
         read(tmp_path, text)
+
+
+def test_all_faults_of_a_file_are_told_with_their_lines(tmp_path):
+    said = r"p/wrong\.edits:1: expected .*, got `\[m\]`\n  .*p/wrong.edits:3: n: .*, got two$"
+    with pytest.raises(CourseFault, match=said):
+        read(tmp_path, "[m]\n\n[n] Wrong.\nmost: two\n- a\n")
 
 
 def test_every_file_is_of_a_problem():
@@ -251,92 +258,30 @@ AWKWARD = (
 )
 
 
-def code(rng):
-    """Some lines of code, which look like everything that the format has."""
-    return "\n".join(rng.choices(AWKWARD, k=rng.randint(1, 4)))
-
-
-def entry(rng, name):
-    keys = {key: f"{key}: [{name}] - +" for key in ("hint", "price") if rng.random() < 0.5}
-    kind = rng.choice(("base", "source", "changes", "in a base"))
-    if kind == "base":
-        return Edit(name=name, is_base=True, source=code(rng) + "\n")
-    if kind == "source":
-        return Edit(name=name, says="[x] is: - y", keys=keys, source=code(rng) + "\n")
-    changes = tuple(Change(code(rng), code(rng)) for _ in range(rng.randint(1, 3)))
-    base = "b" if kind == "in a base" else None
-    return Edit(name=name, says="Wrong.", keys=keys, base=base, changes=changes)
-
-
-def test_every_entry_is_read_as_it_was_written():
+def test_any_code_is_read_as_it_is():
     """Blanks, empty lines, signs, quotes, headings in code: nothing is lost or taken for more."""
     rng = random.Random(0)
-    wrote = [entry(rng, f"e{n}") for n in range(500)]
-    read = list(entries("# a comment\n" + "\n".join(map(written, wrote))))
-    assert [written(one) for one in wrote] == [written(one) for one in read]
-    assert [(one.name, one.changes, one.source, one.keys, one.base) for one in wrote] == [
-        (one.name, one.changes, one.source, one.keys, one.base) for one in read
-    ]
+    for _ in range(500):
+        old, new = (rng.choices(AWKWARD, k=rng.randint(1, 4)) for _ in range(2))
+        lines = [
+            f"{sign} {line}" if line else sign
+            for sign, code in (("-", old), ("+", new))
+            for line in code
+        ]
+        (got,) = entries("\n".join(["# a comment", "[m] [x] is: - y", "hint: [x] - +", *lines]))
+        assert got == Edit(
+            line=2, name="m", says="[x] is: - y", keys={"hint": "[x] - +"},
+            changes=(Change("\n".join(old), "\n".join(new)),),
+        )  # fmt: skip
 
 
-def test_entries_need_no_empty_line_between_them():
-    """A heading begins an entry wherever it is, and each has the number of its own line."""
-    first, second = entries("[a] A.\n- x\n# a comment\n- y\n[b] B.\n+ z\n")
+def test_where_entries_and_changes_begin():
+    """A heading begins an entry wherever it is, and a `-` after a `+` begins another change.
+
+    A lone `+` replaces a text by nothing.
+    """
+    text = "[a] A.\n- x\n# a comment\n- y\n[b] B.\n+ z\n[c] C.\n- 1\n+\n- 2\n+ 3\n- 4\n"
+    first, second, third = entries(text)
     assert (1, (Change("x\ny", ""),)) == (first.line, first.changes)
     assert (5, "z\n") == (second.line, second.source)
-
-
-def test_each_change_begins_with_what_it_replaces():
-    """A `-` after a `+` begins another change; a lone `+` replaces a text by nothing."""
-    (got,) = entries("[a] A.\n- 1\n+\n- 2\n+ 3\n- 4\n")
-    assert (Change("1", ""), Change("2", "3"), Change("4", "")) == got.changes
-
-
-NO_MINUS = "expected a `-` line before the first `+`"
-HEADINGS = "expected `[name] what is wrong`, `[name in BASE] what is wrong` or `[base NAME]`, got "
-LINES = (
-    "expected `hint: …`, `price: …`, `most: …`, `device: …`, `unread: …`, `- code`, `+ code` or an "
-    "empty line, got "
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "words"),
-    [
-        ("name: m\n", 1, HEADINGS + "`name: m`"),
-        ("[m]\n- a\n", 1, HEADINGS + "`[m]`"),
-        ("[m m] Wrong.\n- a\n", 1, HEADINGS + "`[m m] Wrong.`"),
-        ("[base b] Right.\n+ a\n", 1, HEADINGS + "`[base b] Right.`"),
-        ("[base b in c]\n+ a\n", 1, HEADINGS + "`[base b in c]`"),
-        ("[m] Wrong.\n- a\n\n- b\n", 4, HEADINGS + "`- b`"),
-        ("[m] Wrong.\n-a\n", 2, "expected a space after `-`, got `-a`"),
-        ("[m] Wrong.\ncolour: red\n- a\n", 2, LINES + "`colour: red`"),
-        ("[m] Wrong.\nreturn x\n", 2, LINES + "`return x`"),
-        ("[m] Wrong.\nhint:\n- a\n", 2, LINES + "`hint:`"),
-        ("[m] Wrong.\nhint: a\nhint: b\n- a\n", 3, "expected one `hint:`, got a second one"),
-        ("[m] Wrong.\nhint: a\n", 1, f"m: {NO_MINUS}, got no code"),
-        ("[m] Wrong.\n+ a\n- b\n", 1, f"m: {NO_MINUS}, got `+` and `-`"),
-        ("[m in b] Wrong.\n+ a\n", 1, f"m: {NO_MINUS}, got `+`"),
-        ("[base b]\n- a\n+ b\n", 1, "b: expected only `+` lines, got `-` and `+`"),
-        ("[base b]\nhint: c\n+ b\n", 1, "expected only `+` lines in base b, got hint"),
-    ],
-)
-def test_what_is_wrong_in_a_line_is_told(text, line, words):
-    *_, got = entries(text)
-    assert isinstance(got, BadLine)
-    assert (line, words) == (got.line, str(got))
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        Edit(name="m", says="Two\nlines.", source="a\n"),
-        Edit(name="m", says="Wrong.", keys={"hint": "a\n[n] b"}, source="a\n"),
-        Edit(name="m", says="Wrong.", source="a\r[n] b\n"),
-        Edit(name="m", says="Wrong.", changes=(Change("a", "b\r"),)),
-    ],
-)
-def test_no_text_can_begin_another_entry(entry):
-    """Drafts are made of students' programs: what would not be read back is not written."""
-    with pytest.raises(ValueError, match=r"^m: expected .*lines?\b"):
-        written(entry)
+    assert (Change("1", ""), Change("2", "3"), Change("4", "")) == third.changes

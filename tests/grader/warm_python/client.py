@@ -15,7 +15,6 @@ PASSED_ON = (
     *(_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP),
     *(_signal.SIGUSR1, _signal.SIGUSR2, _signal.SIGQUIT),
 )
-IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 
 
 def for_start(environment):
@@ -43,23 +42,16 @@ def run(python, address, own_environment):
 
 def ask(server, arguments):
     """Ask the server for a process, and pass signals on to it from now on."""
-    ignored = [n for n in _signal.valid_signals() if _signal.getsignal(n) == _signal.SIG_IGN]
-    ignored = [int(n) for n in ignored if n not in IGNORED_BY_PYTHON]
-    blocked = [int(n) for n in _signal.pthread_sigmask(_signal.SIG_BLOCK, [])]
     umask = os.umask(0)
     opened = [n for n in map(int, os.listdir("/proc/self/fd")) if inherited(n)]
-    request = marshal.dumps(
-        (arguments, os.getcwd(), dict(os.environ), umask, opened, ignored, blocked)
-    )
-    _signal.pthread_sigmask(_signal.SIG_BLOCK, PASSED_ON)  # no signal inside the request
-    for number in PASSED_ON:
-        if number not in ignored:
-            _signal.signal(number, lambda number, frame: pass_on(server, number))
+    request = marshal.dumps((arguments, os.getcwd(), dict(os.environ), umask, opened))
     rights = b"".join(n.to_bytes(4, sys.byteorder) for n in opened)
     length = len(request).to_bytes(4, "big")
     server.sendmsg([length], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
     server.sendall(request)
-    _signal.pthread_sigmask(_signal.SIG_SETMASK, blocked)
+    for number in PASSED_ON:
+        if _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, lambda number, frame: pass_on(server, number))
     for number in opened:
         os.close(number)
 

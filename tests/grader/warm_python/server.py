@@ -118,7 +118,7 @@ def received(connection):
 
 def become(request, descriptors, executable):
     """Turn this process into what the caller would be; return the arguments of Python."""
-    arguments, folder, environment, umask, opened, ignored, blocked = request
+    arguments, folder, environment, umask, opened = request
     numbers = sorted(int(n) for n in os.listdir("/proc/self/fd"))
     kept = [os.dup2(n, HIGHEST + i, inheritable=False) for i, n in enumerate(descriptors)]
     for number in numbers:
@@ -131,9 +131,6 @@ def become(request, descriptors, executable):
     os.umask(umask)
     os.environ.clear()
     os.environ.update(environment)
-    for number in ignored:
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     sys.stdin = sys.__stdin__ = stream(0, "r")
     sys.stdout = sys.__stdout__ = stream(1, "w")
     sys.stderr = sys.__stderr__ = stream(2, "w", errors="backslashreplace")

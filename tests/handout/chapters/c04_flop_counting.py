@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import count
 
 import torch
 import torch.nn.functional as F
@@ -38,7 +37,6 @@ def ran(call):
 
 
 def products(names):
-    """The operators of a call that multiply matrices, in order."""
     multiply = {f"aten.{name}.default" for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "dot")}
     return [name for name in names if name in multiply]
 
@@ -70,13 +68,11 @@ def forward_flops(config, tokens):
 
 
 def shorthand(config):
-    """The parameters of a transformer by 12d²L."""
     return 12 * config.d_model**2 * config.num_layers
 
 
 class Chapter(Figures):
     def before(self) -> None:
-        """What the FLOPs do not tell, and the first bet."""
         low, high = min(REPORTED_MFU), max(REPORTED_MFU)
         middle = (low * high) ** 0.5
         assert abs(high / middle - middle / low) < 1e-9, "as far from either end"
@@ -86,12 +82,9 @@ class Chapter(Figures):
         self.gives(bet_tokens=2 * tokens, bet_growth=100 * (then / (2 * now) - 1))
 
     def layers(self) -> None:
-        """A matrix product, and a linear layer."""
-        cases = [(3, 5, 7), (1, 1, 1), (64, 32, 16), (1, 9, 4)]
-        holds = [fc.matmul_flops((m, k), (k, o)) == 2 * m * k * o for m, k, o in cases]
+        holds = [fc.matmul_flops((3, 5), (5, 7)) == 2 * 3 * 5 * 7]
         self.formula("product_formula", r"2 \cdot m \cdot k \cdot n", holds)
-        an_element = fc.matmul_flops((6, 3, 7), (6, 7, 5)) // (6 * 3 * 5 * 7)
-        self.gives(an_element=an_element)
+        self.gives(an_element=fc.matmul_flops((6, 3, 7), (6, 7, 5)) // (6 * 3 * 5 * 7))
         x, head = torch.ones(1, 4), wren.HEAD_WIDTH
         softmax = ran(lambda: (e := (x - x.amax()).exp()) / e.sum())
         self.gives(softmax_flops=len(softmax), score_flops=fc.matmul_flops((1, head), (head, 1)))
@@ -99,31 +92,20 @@ class Chapter(Figures):
         for left, right in (("B × D", "D × K"), ("K × B", "B × D"), ("B × K", "K × D")):
             dims = {"B": 3, "D": 5, "K": 7}
             shapes = [[dims[name] for name in side.split(" × ")] for side in (left, right)]
-            assert fc.matmul_flops(*shapes) == 2 * 3 * 5 * 7 == fc.linear_flops(3, 5, 7)
             each = fc.matmul_flops(*shapes) // (3 * 5 * 7)
             self.gives(each_product=f"{left} times {right} | {n(each)}BDK")
         forward = fc.linear_flops(1, 1, 1)
         both = fc.linear_flops(1, 1, 1, backward=True)
-        assert both == fc.training_flops(1, 1)
         self.gives(forward_nb=forward, backward_nb=both - forward, both_nb=both)
         self.gives(recomputed=fc.training_flops(1, 1, recompute_forward=True))
 
     def two_layers(self) -> None:
-        """Two layers with B, D, K = 64, 32, 16."""
-
-        def holds(b, d, k):
-            forward = fc.mlp_flops(b, (d, d, k))
-            both = fc.mlp_flops(b, (d, d, k), backward=True)
-            square = 2 * b * d**2
-            return (forward, both - forward) == (square + 2 * b * d * k, square + 4 * b * d * k)
-
-        self.formula(
-            "two_layer_formula",
-            r"\text{forward} &= 2BD^2 + 2BDK \\ \text{backward} &= 2BD^2 + 4BDK",
-            [holds(b, d, k) for b, d, k in [(64, 32, 16), (1, 1, 1), (3, 5, 7)]],
-        )
         b, d, k = 64, 32, 16
-        total = fc.mlp_flops(b, (d, d, k), backward=True)
+        one, total = (fc.mlp_flops(b, (d, d, k), backward=both) for both in (False, True))
+        square = 2 * b * d**2
+        formula = r"\text{forward} &= 2BD^2 + 2BDK \\ \text{backward} &= 2BD^2 + 4BDK"
+        holds = one == square + 2 * b * d * k and total - one == square + 4 * b * d * k
+        self.formula("two_layer_formula", formula, holds)
         sizes = [(d, d), (d, k)]
         forward = [fc.linear_flops(b, *size) for size in sizes]
         weight = [
@@ -136,31 +118,21 @@ class Chapter(Figures):
         for one, two in (forward, weight):
             self.gives(part_row=(one, two, one + two))
         self.gives(input_row=(given, given))
-        assert sum(forward) == fc.mlp_flops(b, (d, d, k))
-        assert total == sum(forward) + sum(weight) + given
         rule = fc.training_flops(d * d + d * k, b)
         self.gives(two_layer_flops=total, share_of_rule=total / rule)
         self.gives(two_layer_rule=f"{n(fc.training_flops(1, 1))}NB = {n(rule, ',')}")
-        assert rule == 6 * (d * d + d * k) * b
-
         a, m = (4, 8, 16, 32), (32, 2)
         results = torch.empty(a, device="meta") @ torch.empty(m, device="meta")
         flops = fc.matmul_flops(a, m)
-        assert flops == 2 * a[-1] * results.numel()
         self.gives(batched_shapes=(a, m), batched_results=(results.shape, results.numel()))
         self.gives(summed_products=a[-1], batched_flops=(2, a[-1], results.numel(), flops))
         self.gives(seen_batched_flops=131072, batched_total=flops)
 
     def transformer(self) -> None:
-        """GPT-2 small by part, and the formulas of the table."""
         tokens = GPT2.context_length
         parts = fc.transformer_forward_flops(GPT2, 1, tokens)
         total = sum(parts.values())
-        configs = [
-            (GPT2, 3, 1000),
-            (fc.TransformerConfig(100, 16, 2, 8, 2, 32), 3, 5),
-            (fc.TransformerConfig(90, 30, 5, 12, 3, 20), 2, 7),
-        ]
+        configs = [(GPT2, 3, 1000), (fc.TransformerConfig(90, 30, 5, 12, 3, 20), 2, 7)]
         rows = [
             ("qkv", "L · 2 · BT · d · 3d", lambda c, L, d, bt: L * 2 * bt * d * 3 * d),
             ("attention_scores", "L · 2 · B · T² · d", lambda c, L, d, btt: L * 2 * btt * d),
@@ -168,12 +140,10 @@ class Chapter(Figures):
             ("ffn", "L · 2 · 2 · BT · d · d_ff", lambda c, L, d, bt: L * 2 * 2 * bt * d * c.d_ff),
             ("lm_head", "2 · BT · d · V", lambda c, L, d, bt: 2 * bt * d * c.vocab_size),
         ]
-        assert parts["attention_scores"] == parts["attention_values"]
         for key, formula, value in rows:
             each = " each" if key == "attention_scores" else ""
             for c, b, t in configs:
-                tokens_or_pairs = b * t**2 if key == "attention_scores" else b * t
-                expected = value(c, c.num_layers, c.d_model, tokens_or_pairs)
+                expected = value(c, c.num_layers, c.d_model, b * t ** (2 if each else 1))
                 assert fc.transformer_forward_flops(c, b, t)[key] == expected, key
             flops, share = n(f"{parts[key] / 1e9:.1f}e9"), n(parts[key] / total * 100, ".1f")
             self.gives(part=f"{n(formula)}{each} | {flops}{each}, {share} %{each}")
@@ -183,38 +153,24 @@ class Chapter(Figures):
         long = 16384
         longer = fc.transformer_forward_flops(replace(GPT2, context_length=long), 1, long)
         share = (longer["attention_scores"] + longer["attention_values"]) / sum(longer.values())
-        growth = n("²")
-        assert longer["attention_scores"] == (long // tokens) ** 2 * parts["attention_scores"]
-        assert longer["ffn"] == long // tokens * parts["ffn"]
         self.long_sequences(configs)
-        head = GPT2.d_model // GPT2.num_heads
-        scores = fc.matmul_flops((tokens, head), (head, tokens))
-        assert GPT2.num_layers * GPT2.num_heads * scores == parts["attention_scores"]
-        self.gives(scores_growth=f"T{growth}", long_tokens=long, long_share=share * 100)
+        self.gives(scores_growth=f"T{n('²')}", long_tokens=long, long_share=share * 100)
         size = ra.transformer_parameters(GPT2)
         by_rule = fc.training_flops(size, tokens) // 3
         self.gives(gpt2_forward=total, forward_rule=fc.linear_flops(1, 1, 1))
         self.gives(forward_by_rule=(2, size, tokens, by_rule))
         self.gives(training_rule=fc.training_flops(1, 1))
         self.gives(rule_is_low_by=(1 - by_rule / total) * 100)
-        assert by_rule == 2 * size * tokens
-        assert total - by_rule == parts["attention_scores"] + parts["attention_values"]
 
     def rule_and_shorthand(self) -> None:
-        """12d²L, and two scaling laws."""
         usual = replace(wren.WREN, d_ff=4 * wren.WREN.d_model)
-        layers = [
-            ra.transformer_parameters(replace(usual, num_layers=depth))
-            - ra.transformer_parameters(replace(usual, num_layers=depth - 1))
-            for depth in (2, 9)
-        ]
-        self.formula("layer_size", "12d²", [size == 12 * usual.d_model**2 for size in layers])
+        two, one = (ra.transformer_parameters(replace(usual, num_layers=depth)) for depth in (2, 1))
+        self.formula("layer_size", "12d²", two - one == 12 * usual.d_model**2)
         embeddings = {c: c.vocab_size * c.d_model for c in (wren.WREN, GPT2, GPT3)}
-        self.formula(
-            "shorthand",
-            "12d²L",
-            [shorthand(c) + size == ra.transformer_parameters(c) for c, size in embeddings.items()],
-        )
+        holds = [
+            shorthand(c) + size == ra.transformer_parameters(c) for c, size in embeddings.items()
+        ]
+        self.formula("shorthand", "12d²L", holds)
         self.gives(wren_shorthand=shorthand(wren.WREN))
         self.gives(wren_shorthand_share=100 * shorthand(wren.WREN) / wren.PARAMETERS)
         self.gives(gpt2_shorthand=shorthand(GPT2))
@@ -223,7 +179,6 @@ class Chapter(Figures):
         self.gives(chinchilla_exponent="C^{" + n(CHINCHILLA_EXPONENT, ".2f") + "}")
 
     def budgets(self) -> None:
-        """Training runs and limits that were published."""
         tokens = 300 * 10**9  # of GPT-3
         with_scores = 3 * forward_flops(GPT3, GPT3.context_length) * tokens / GPT3.context_length
         by_rule = fc.training_flops(LLAMA_SIZE, LLAMA_TOKENS)
@@ -240,7 +195,6 @@ class Chapter(Figures):
         llama_tokens = 15 * 10**12  # by its model card
         llama = fc.training_flops(quizzes.multiplied(quizzes.LLAMA_70B), llama_tokens)
         deep = fc.TransformerConfig(0, 1024, 12, 1024, 16, 4096)
-        assert ra.transformer_parameters(deep) == 12 * 1024**2 * 12
         self.gives(seen_layers=12, seen_width=1024, seen_size=n("150.9M"))
         self.gives(right_size=(12, 1024**2, 12, ra.transformer_parameters(deep)))
         self.gives(run_tokens=llama_tokens, seen_tokens=tokens, seen_gpt_three=100)
@@ -280,20 +234,17 @@ class Chapter(Figures):
         self.gives(gpt2_equal=int(equal))
 
     def training(self) -> None:
-        """A training step, and a whole run."""
         batch, tokens, mfu = 512, GPT2.context_length, 0.4
         one = sum(fc.transformer_forward_flops(GPT2, 1, tokens).values())
         passes = fc.linear_flops(1, 1, 1, backward=True) // fc.linear_flops(1, 1, 1)
         flops = passes * sum(fc.transformer_forward_flops(GPT2, batch, tokens).values())
         seconds = flops / (mfu * H100)
-        assert abs(ra.mfu(flops, seconds, ra.H100_SXM, torch.bfloat16) - mfu) < 1e-12
         self.gives(batch=batch, batch_tokens=tokens, step_flops=(passes, batch, one, flops))
         self.gives(step_mfu=mfu, h100_peak=H100, step_seconds=seconds)
         assert float(2**53 + 1) == 2**53
         self.gives(exact_floats=(2**53, 2**53))
 
     def as_they_run(self) -> None:
-        """The table of operators that a call runs."""
         x, flat, weight, bias = map(torch.ones, ((2, 3, 4), (3, 4), (5, 4), 5))
         assert products(ran(lambda: x @ weight.T)) == ["aten.mm.default"]
         self.gives(x_dimensions=x.dim())
@@ -317,7 +268,6 @@ class Chapter(Figures):
         assert counter.get_total_flops() == 0
 
     def attention(self) -> None:
-        """The kernels of attention."""
         b, h, q, k, d = 2, 3, 4, 5, 8
         query, key = torch.ones(b, h, q, d), torch.ones(b, h, k, d)
         wide = torch.ones(b, h, k, 2 * d)
@@ -342,7 +292,6 @@ class Chapter(Figures):
         self.gives(fused_backward=fused[1], fused_forward=fused[0], plain_backward=plain[1])
         self.gives(plain_forward=plain[0])
         forward, backward = attention(query, key, key)
-        assert (forward, backward) == (2 * product, 5 * product)
         self.gives(batches=b, attention_heads=h, queries=q, keys=k, head_features=d)
         self.gives(attention_product=(2, b, h, q, k, d, product), attention_forward=forward)
         self.gives(attention_backward=backward)
@@ -351,7 +300,6 @@ class Chapter(Figures):
         self.gives(attention_terms=(b, h, q, k, d, terms))
 
     def model(self) -> None:
-        """Wren's forward pass, step and training run."""
         tokens = wren.WREN.context_length
         parts = fc.transformer_forward_flops(wren.WREN, 1, tokens)
         total = sum(parts.values())
@@ -359,8 +307,6 @@ class Chapter(Figures):
         def share(*names):
             return 100 * sum(parts[name] for name in names) / total
 
-        by_rule = fc.training_flops(wren.PARAMETERS, tokens) // 3
-        assert total - by_rule == parts["attention_scores"] + parts["attention_values"]
         self.gives(wren_forward=total, wren_ffn_share=share("ffn"))
         self.gives(wren_matrices_share=share("qkv", "attention_output"))
         self.gives(wren_scores_share=share("attention_scores", "attention_values"))
@@ -372,7 +318,6 @@ class Chapter(Figures):
         self.gives(wren_equal=int(tokens / ratio))
 
     def exercises(self) -> None:
-        """The answers."""
         square, vector = (1000, 1000), (1000,)
         times_vector = fc.matmul_flops(square, vector)
         self.gives(ex_n=1000, ex_left=fc.matmul_flops(square, square) + times_vector)
@@ -384,5 +329,4 @@ class Chapter(Figures):
 
         holds = [share_of_rule(depth) == 1 - Fraction(1, 3 * depth) for depth in (1, 4, 34)]
         self.formula("ex_depth_share", "1 − 1/(3L)", holds)
-        enough = next(depth for depth in count(1) if share_of_rule(depth) >= Fraction(99, 100))
-        self.gives(ex_depth=enough)
+        self.gives(ex_depth=quizzes.first(lambda depth: share_of_rule(depth) >= Fraction(99, 100)))

@@ -30,14 +30,8 @@ def seeded(make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
         return make()
 
 
-def growth(width: int, sigma: float) -> float:
-    """The factor by which one layer of this width multiplies its input's standard deviation."""
-    return sigma * math.sqrt(width)
-
-
 class Chapter(Figures):
     def costs(self) -> None:
-        """Parameters and FLOPs."""
         size = ra.transformer_parameters(GPT3)
         inside = size - GPT3.vocab_size * GPT3.d_model
         self.gives(gpt3_size=size, inside_layers=100 * inside / size)
@@ -47,7 +41,6 @@ class Chapter(Figures):
         self.gives(ffn_gb=ffn * torch.float32.itemsize / 1e9)
 
     def first_values(self) -> None:
-        """The reason for 1/√in."""
         shapes = [(256, 2048), (1024, 512)]
         layers = [
             (i, seeded(lambda i=i, o=o: li.Linear(i, o, dtype=torch.float64))) for i, o in shapes
@@ -68,12 +61,12 @@ class Chapter(Figures):
         kept = (signal.relu().square().mean() / signal.square().mean()).item()
         self.gives(relu_variance=1 / kept)
         depth, width = 20, 1024
-        small, large = growth(width, 0.02), growth(width, 0.05)
+        # The factor by which a layer multiplies its input's standard deviation is σ√width.
+        small, large = (sigma * math.sqrt(width) for sigma in (0.02, 0.05))
         self.gives(width=width, small_sigma=0.02, shrink=small, shrunk=small**depth)
         self.gives(large_sigma=0.05, grow=large, grown=large**depth)
 
     def truncation(self) -> None:
-        """Why and where the distribution is truncated."""
         share = n(100 * BEYOND, ".2f")
         weights = GPT3.d_model * GPT3.d_ff
         self.gives(beyond_share=share, ffn_weights=weights, beyond_millions=weights * BEYOND / 1e6)
@@ -85,21 +78,17 @@ class Chapter(Figures):
         self.gives(inputs=inputs, sigma=sigma, largest_weight=BOUND * sigma)
         self.gives(smaller_std=100 * (1 - truncated_std()))
         std = 0.02
-        bound = _short(BOUND * std)
-        self.gives(std=std, cut=n(bound), cuts_nothing=BOUND / std)
+        self.gives(std=std, cut=BOUND * std, cuts_nothing=BOUND / std)
 
     def story(self) -> None:
-        """What a fixed standard deviation does to the gradients of a VGG network."""
         sigma = 0.01
         kept = [math.sqrt(2 / (9 * filters)) for filters in VGG_FILTERS]
         shrunk = math.prod(each / sigma for each in kept)
         assert abs(shrunk / VGG_SHRUNK - 1) < 0.02
-        assert len(kept) == 9, "nine layers"
         self.gives(vgg_shallow=VGG_LAYERS[0], vgg_deep=VGG_LAYERS[1], vgg_sigma=sigma)
         self.gives(vgg_shrunk=shrunk)
 
     def worked(self) -> None:
-        """A weight of two numbers, and an MLP of 18."""
         layer = li.Linear(2, 1)
         layer.load_state_dict({"weight": torch.tensor([[2.0, 3.0]])})
         x = torch.tensor([1.0, 10.0])
@@ -110,7 +99,6 @@ class Chapter(Figures):
         total = li.count_parameters(model)
         bytes_taken = sum(p.numel() * p.element_size() for p in model.parameters())
         flops = fc.mlp_flops(batch, dims)
-        assert flops == 2 * batch * total
         self.gives(mlp_sizes=dims, mlp_shapes=shapes)
         self.gives(mlp_parameters=(shapes, total), mlp_bytes=bytes_taken)
         self.gives(mlp_flops=(2, batch, total, flops))
@@ -118,11 +106,9 @@ class Chapter(Figures):
         self.gives(trainable=li.count_parameters(model, trainable_only=True), all_parameters=total)
 
     def model(self) -> None:
-        """The parameters of Wren, part by part."""
         config = wren.WREN
         layers, d, ff = config.num_layers, config.d_model, config.d_ff
         attention, ffn, embedding = layers * 4 * d**2, layers * 2 * d * ff, config.vocab_size * d
-        assert attention + ffn + embedding == wren.PARAMETERS
         self.gives(wren_attention=(layers, 4, d**2, attention), wren_ffn=(layers, 2, d, ff, ffn))
         self.gives(wren_embedding=(config.vocab_size, d, embedding))
         for name, part in (("attention", attention), ("ffn", ffn), ("embedding", embedding)):
@@ -135,7 +121,6 @@ class Chapter(Figures):
         self.gives(wren_sigma_down=1 / math.sqrt(ff))
 
     def exercises(self) -> None:
-        """The answers."""
         sizes = (10, 20, 20, 5)
         total = li.count_parameters(li.MLP(sizes))
         self.gives(ex_sizes=sizes, ex_parameters=(list(pairwise(sizes)), total))
@@ -154,7 +139,3 @@ def truncated_std() -> float:
     """The standard deviation of a standard normal distribution, truncated at ±BOUND."""
     density = math.exp(-(BOUND**2) / 2) / math.sqrt(2 * math.pi)
     return math.sqrt(1 - 2 * BOUND * density / (1 - BEYOND))
-
-
-def _short(value: float) -> str:
-    return f"{value:.10f}".rstrip("0")

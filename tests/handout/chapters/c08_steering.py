@@ -1,24 +1,15 @@
 """Chapter 8: gradient clipping, and the learning rate schedule."""
 
 import math
-from itertools import pairwise
 
 import torch
 
 from grader.solutions.reference import optimizers as op
 from handout.site import wren
-from tests.handout.chapters.c08_optimizers import (
-    BEFORE,
-    BETA1,
-    BETA2,
-    F64,
-    GRADIENTS,
-    same,
-    steps,
-    whole_steps,
-)
+from tests.handout.chapters.c08_optimizers import BETA1, BETA2, GRADIENTS, later_steps, same
 from tests.handout.page_figures import Figures, n, session
 
+F64 = torch.float64
 OUTLIER, LATER = 100.0, 1000  # a gradient that is far too long, and the steps after it
 
 
@@ -43,7 +34,6 @@ def best_rate(width: int, seed: int) -> float:
 
 class Chapter(Figures):
     def clipping(self) -> None:
-        """Section 8.3."""
         values = [[3.0], [0.0, 4.0]]
 
         def clipped(largest: float, eps: float = 1e-6) -> tuple[list[torch.Tensor], float]:
@@ -69,8 +59,7 @@ class Chapter(Figures):
         length = torch.cat(gradients).norm().item()
         self.gives(clip_usual_eps=eps, clipped_usual=gradients, clip_off=off * 1e7)
         self.gives(clip_parts=10**7, clipped_norm=length)
-        gradients, norm = clipped(5.0)
-        assert all(torch.equal(a, b) for a, b in zip(gradients, whole, strict=True))
+        _, norm = clipped(5.0)
         self.gives(whole_norm=norm)
         powers = [2.0**k for k in range(16)]
         half = next(x for x in powers if torch.tensor(x).half().square().isinf())
@@ -78,14 +67,10 @@ class Chapter(Figures):
         self.gives(half_square=half, bfloat_stop=stop)
 
     def outlier(self) -> None:
-        """One gradient that is far too long, and AdamW's steps after it."""
-        outlier = [*[1.0] * BEFORE, OUTLIER, *[1.0] * LATER]
-        after = steps(whole_steps, outlier)[BEFORE - 1 :]
-        moved = [a - b for a, b in pairwise(after)]
-        constant = steps(whole_steps, [1.0] * 50)
-        assert math.isclose(constant[-2] - constant[-1], 1.0)
-        halved = steps(whole_steps, [g / 2 for g in GRADIENTS])
-        assert all(same(halved, steps(whole_steps, GRADIENTS)))
+        moved = later_steps([OUTLIER, *[1.0] * LATER], before=1.0)
+        assert later_steps([1.0], before=1.0) == [1.0]
+        halved = later_steps([g / 2 for g in GRADIENTS], before=0.0)
+        assert all(same(halved, later_steps(GRADIENTS, before=0.0)))
         self.gives(beta1=f"β₁ = {n(BETA1)}", beta2=f"β₂ = {n(BETA2)}")
         self.gives(outlier=OUTLIER, outlier_step=moved[0], later_step=moved[100], later_count=LATER)
         self.gives(later_sum=sum(moved[1:]))
@@ -93,23 +78,16 @@ class Chapter(Figures):
         self.gives(palm_spikes=20, palm_back=100, palm_least=200, palm_most=500)
 
     def schedule(self) -> None:
-        """Section 8.4."""
         most, least, w, c = 1.0, 0.1, 10, 30
 
         def rate(it: int) -> float:
             return op.lr_cosine_schedule(it, most, least, w, c)
 
         cosines = [math.cos(math.pi * (it - w) / (c - w)) for it in range(w, c)]
-        holds = same(
-            [rate(it) for it in range(w, c)],
-            [least + (most - least) * (1 + cosine) / 2 for cosine in cosines],
-        )
+        by_hand = [least + (most - least) * (1 + cosine) / 2 for cosine in cosines]
+        holds = same([rate(it) for it in range(w, c)], by_hand)
         self.formula("cosine_formula", "min + (max − min) · (1 + cos(π x)) / 2", holds)
-        assert all(same([rate(it) for it in range(w)], [most * it / w for it in range(w)]))
         self.gives(first_rate=rate(0), cosine_bottom=1 + math.cos(math.pi))
-        assert op.lr_cosine_schedule(0, most, least, 0, 5) == most
-        constant = steps(lambda p: op.AdamW(p, 0.1, eps=0.0, weight_decay=0.0), [0.3] * 50)
-        assert math.isclose(constant[-2] - constant[-1], 0.1)
         shrunk = {beta: math.sqrt((1 - beta) / (1 + beta)) for beta in (0.7, BETA1)}
         holds = [abs(noise_step(beta, BETA2) / about - 1) < 0.05 for beta, about in shrunk.items()]
         self.formula("noise_formula", "√((1 − β₁) / (1 + β₁))", holds)
@@ -123,7 +101,6 @@ class Chapter(Figures):
         self.gives(rate_at_it=(least, most - least, 1, cosine, 2, rate(it)))
 
     def peaks(self) -> None:
-        """The highest learning rates of other models, and that of Wren."""
         # Brown et al. (2020), table 2.1; Llama 3: The Llama 3 Herd of Models, table 3.
         gpt3 = {125e6: 6.0e-4, 1.3e9: 2.0e-4, 13e9: 1.0e-4, 175e9: 0.6e-4}
         llama = {8e9: 3.0e-4, 405e9: 0.8e-4}
@@ -149,7 +126,6 @@ class Chapter(Figures):
         self.gives(wren_warmup_share=100 * iterations / wren.STEPS)
 
     def exercises(self) -> None:
-        """The answers."""
         gradients = [torch.tensor([0.6], dtype=F64), torch.tensor([0.8], dtype=F64)]
         parameters = [g.clone().requires_grad_() for g in gradients]
         for parameter, gradient in zip(parameters, gradients, strict=True):

@@ -1,6 +1,6 @@
 """Chapter 12: what autograd keeps, what segments keep, and the cost of recomputing activations."""
 
-import itertools
+from fractions import Fraction
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,7 @@ LAYERS, WIDTH, BATCH = 16, 64, 8
 SEGMENTS = (1, 2, 4, 8, 16)
 GPT3 = {"s": 2048, "b": 1, "h": 12288, "a": 96}
 GPT3_LAYERS = 96
+SMALL = [{"s": 128, "b": 1, "h": 64, "a": 8}, {"s": 32, "b": 3, "h": 64, "a": 2}]
 
 
 def units(activation, segments=None, layers=LAYERS):
@@ -127,11 +128,9 @@ class Chapter(Figures):
         self.own = {k: units(nn.GELU, layers=LAYERS // k) for k in SEGMENTS}
 
     def layers(self) -> None:
-        """The activations that sixteen layers keep."""
         self.gives(fp32_bytes=FP32.itemsize)
         gelu, relu = self.plain[nn.GELU], self.plain[nn.ReLU]
-        assert gelu == self.plain[nn.SiLU] == 2 * LAYERS
-        assert relu == LAYERS + 1
+        assert gelu == self.plain[nn.SiLU]
         self.gives(gelu_units=(2, LAYERS, gelu), relu_units=(LAYERS, 1, relu))
         segments = 4
         self.gives(segments=segments, segment_layers=LAYERS // segments)
@@ -140,33 +139,22 @@ class Chapter(Figures):
             self.gives(checkpointed_row=(self.kept[k], units(nn.ReLU, k)))
         self.each = (gelu, self.kept[LAYERS])
         self.each_relu = (relu, units(nn.ReLU, LAYERS))
-        assert gelu == 2 * self.kept[LAYERS]
         self.gives(gelu_halves=self.each, relu_stays=self.each_relu, bet_relu=relu)
 
     def segments(self) -> None:
-        """The number of activations in memory at once."""
         alive = {k: self.kept[k] + self.own[k] for k in SEGMENTS}
-        self.formula(
-            "alive_formula", r"k + \frac{2L}{k}", [alive[k] == k + 2 * LAYERS / k for k in SEGMENTS]
-        )
+        holds = [alive[k] == k + 2 * LAYERS / k for k in SEGMENTS]
+        self.formula("alive_formula", r"k + \frac{2L}{k}", holds)
         assert all(alive_at_once(k) == alive[k] - 1 for k in SEGMENTS), "exactly one fewer"
-        valley = range(1, 200)
-        for layers in (8, 32, 128, 512):
-            assert min(valley, key=lambda k: k + 2 * layers / k) == round((2 * layers) ** 0.5)
-        best = {layers: (2 * layers) ** 0.5 for layers in (8, 16, 128)}
-        small = 1e-4
-        holds = []
-        for layers, k in ((16, 3.0), (16, 9.0), (128, 5.0)):
-            above, below = (at + 2 * layers / at for at in (k + small, k - small))
-            holds.append(abs((above - below) / (2 * small) - (1 - 2 * layers / k**2)) < 1e-6)
-        self.formula("derivative", "1 − 2L/k²", holds)
-        flat = [abs(1 - 2 * layers / k**2) < 1e-12 for layers, k in best.items()]
-        self.formula("best_segments", "k = √(2L)", flat)
-        least = [abs(k + 2 * layers / k - 2 * k) < 1e-12 for layers, k in best.items()]
-        self.formula("least_alive", "2k", least)
+        k, best, small = 3.0, (2 * LAYERS) ** 0.5, 1e-4
+        above, below = (at + 2 * LAYERS / at for at in (k + small, k - small))
+        slope = (above - below) / (2 * small)
+        self.formula("derivative", "1 − 2L/k²", abs(slope - (1 - 2 * LAYERS / k**2)) < 1e-6)
+        self.formula("best_segments", "k = √(2L)", abs(1 - 2 * LAYERS / best**2) < 1e-12)
+        self.formula("least_alive", "2k", abs(best + 2 * LAYERS / best - 2 * best) < 1e-12)
         deeper = 100
-        self.gives(best_k=best[LAYERS], best_alive=2 * best[LAYERS], deeper=deeper)
-        self.gives(more_memory=(2 * deeper * LAYERS) ** 0.5 / best[LAYERS])
+        self.gives(best_k=best, best_alive=2 * best, deeper=deeper)
+        self.gives(more_memory=(2 * deeper * LAYERS) ** 0.5 / best)
         again = sum(range(1, LAYERS + 1))
         self.gives(deep=1024, halvings=quizzes.depth(1024), squared=f"L{n('²')}")
         self.gives(from_the_start=(LAYERS, LAYERS, LAYERS + 1, 2, LAYERS + again))
@@ -176,77 +164,54 @@ class Chapter(Figures):
         self.gives(plain_units=self.plain[nn.GELU], layers=LAYERS, segment_counts=SEGMENTS)
         self.gives(alive=[alive_at_once(k) for k in SEGMENTS])
         count, parts = 7, 3
-        lengths = segment_lengths(count, parts)
-        short, long = min(lengths), max(lengths)
-        assert lengths.count(short) == 2
-        assert lengths.count(long) == 1
-        self.gives(uneven_layers=count, uneven_segments=len(lengths), short_segment=short)
+        short, same, long = sorted(segment_lengths(count, parts))
+        assert short == same
+        self.gives(uneven_layers=count, uneven_segments=parts, short_segment=short)
         self.gives(long_segment=long)
-
         # Reported in the paper's abstract.
         self.gives(story_layers=1000, story_before=48, story_after=7, story_time=30)
 
     def cost(self) -> None:
-        """FLOPs, MFU and days."""
         forward = fc.linear_flops(1, 1, 1)
         plainly, again = fc.training_flops(1, 1), fc.training_flops(1, 1, recompute_forward=True)
-        assert fc.linear_flops(1, 1, 1, backward=True) == plainly
-        assert again == plainly + forward
-        assert 3 * again == 4 * plainly
-        more = f"× {n(4)}/{n(3)}"
+        more = Fraction(again, plainly)
         self.gives(forward_rule=forward, backward_rule=plainly - forward, plain_rule=plainly)
-        self.gives(recomputed_rule=again, recompute_factor=more)
-        full = 0.5
-        useful = full * plainly / again
-        days = [
-            ra.training_days(70 * 10**9, 15 * 10**12, ra.H100_SXM, BF16, 1024, share)
-            for share in (full, useful)
-        ]
-        self.gives(mfu=full, useful_mfu=useful, days=days[0], recomputed_days=days[1])
+        self.gives(recomputed_rule=again)
+        self.gives(recompute_factor=f"× {n(more.numerator)}/{n(more.denominator)}")
+        full, run = 0.5, (70e9, 15e12, ra.H100_SXM, 1024)
+        self.gives(mfu=full, useful_mfu=full * plainly / again, days=quizzes.days(*run, full))
+        self.gives(recomputed_days=quizzes.days(*run, full * plainly / again))
         # Reported by Chowdhery et al. 2022, section 4.1.
         self.gives(palm_hfu=57.8, palm_mfu=46.2)
 
     def transformer(self) -> None:
-        """Bytes of a layer: measured on small layers, and computed for GPT-3."""
-        small = [
-            {"s": 64, "b": 2, "h": 128, "a": 4},
-            {"s": 128, "b": 1, "h": 64, "a": 8},
-            {"s": 32, "b": 3, "h": 64, "a": 2},
-        ]
         # Bytes per score: two for softmax's result, one for the mask, and two for dropout's result.
         half = torch.float16.itemsize
         self.gives(score_bytes=(half, torch.bool.itemsize, half), result_bytes=half)
-        assert half + torch.bool.itemsize + half == 5
-        self.formula(
-            "layer_formula",
-            r"sbh \left(34 + \frac{5as}{h}\right)",
-            [measured(**sizes) == by_formula(**sizes) for sizes in small],
-        )
+        holds = [measured(**sizes) == by_formula(**sizes) for sizes in SMALL]
+        self.formula("layer_formula", r"sbh \left(34 + \frac{5as}{h}\right)", holds)
         s, b, h, a = GPT3.values()
         per_token = BF16.itemsize
         self.gives(scores_growth=f"s{n('²')}", token_bytes=per_token)
         assert 34 / per_token == 17
         first, second = 32, 2
-        for sizes in small:
+        for sizes in SMALL:
             found = measured(**sizes, dropout=False) / (sizes["s"] * sizes["b"] * sizes["h"])
             assert found == first + second * sizes["a"] * sizes["s"] / sizes["h"]
         self.gives(first_term=first, second_factor=second)
-        self.selective(small)
         layer = by_formula(**GPT3)
-        everything, fused, inputs = (
-            GPT3_LAYERS * size for size in (layer, by_formula(s, b, h, 0), per_token * s * b * h)
-        )
+        sizes = layer, by_formula(s, b, h, 0), per_token * s * b * h
+        everything, fused, inputs = (GPT3_LAYERS * size for size in sizes)
         memory = ra.H100_SXM.memory_bytes
-        assert 3 * memory < everything
-        assert memory < fused
+        assert memory < fused < 3 * memory < everything
         self.gives(everything_gb=everything / 1e9, tokens=s, width=h, heads=a)
         self.gives(gpt3_layers=GPT3_LAYERS, batch=b, second_term=5 * a * s / h)
         self.gives(layer_gb=layer / 1e9, fused_gb=fused / 1e9, inputs_gb=inputs / 1e9)
 
-    def selective(self, small) -> None:
+    def selective(self) -> None:
         """Recomputing only the scores: bytes and FLOPs, measured on small layers."""
         again, layer_flops, shares = [], [], []
-        for sizes in small:
+        for sizes in SMALL:
             s, b, h, a = sizes.values()
             assert measured(**sizes, selective=True) == by_formula(s, b, h, 0)
             plainly = training_flops(**sizes)
@@ -259,18 +224,14 @@ class Chapter(Figures):
         self.formula("selective_ratio", "s / (18h + 3s)", shares)
         s, _, h, a = GPT3.values()
         scores = 5 * a * s // h
-        assert scores * h == 5 * a * s
         cost = s / (18 * h + 3 * s)
         self.gives(selective_share=f"{n(scores)} of {n(34 + scores)}")
         self.gives(selective_percent=100 * scores / (34 + scores), selective_cost=100 * cost)
         # Reported by Korthikanti et al.
         self.gives(reported_cost=2.7)
         reported = s / (6 * h + s)
-        self.formula(
-            "reported_ratio",
-            "s / (6h + s)",
-            [f"{100 * reported:.1f}" == "2.7", abs(reported / cost - 3) < 1e-12],
-        )
+        assert abs(reported / cost - 3) < 1e-12
+        self.formula("reported_ratio", "s / (6h + s)", f"{100 * reported:.1f}" == "2.7")
 
     def autocast(self) -> None:
         """A layer of Wren under autocast, by the function that a real step is compared with."""
@@ -320,30 +281,26 @@ class Chapter(Figures):
         self.gives(seen_without_gb=unit * (32 + 2 * ratio))
 
     def seen_elsewhere(self) -> None:
-        """The factor in other notes, and what it depends on."""
         root = round(LAYERS**0.5)
         self.gives(gelu_halves=self.each, layers=LAYERS, relu_stays=self.each_relu)
         self.gives(root_kept=self.kept[root])
 
     def model(self) -> None:
-        """The sequences of Wren that fit on a device."""
         layers = wren.WREN.num_layers
         sequence = micro_batch.peak(wren.WREN, 1, wren.RECIPE)
         inputs = layers * micro_batch.checkpoint_bytes(
             wren.WREN, wren.WREN.context_length, wren.RECIPE
         )
-        hours = (
-            wren.HOURS * fc.training_flops(1, 1, recompute_forward=True) / fc.training_flops(1, 1)
-        )
+        hours = wren.HOURS * quizzes.AGAIN
 
         def fits(segments):
             """The largest number of sequences whose peak fits on the device."""
-            return next(
-                number
-                for number in itertools.count()
-                if micro_batch.peak(wren.WREN, number + 1, wren.RECIPE, segments=segments).total
-                > ra.H100_SXM.memory_bytes
-            )
+
+            def is_too_many(number):
+                peak = micro_batch.peak(wren.WREN, number, wren.RECIPE, segments=segments)
+                return peak.total > ra.H100_SXM.memory_bytes
+
+            return quizzes.first(is_too_many) - 1
 
         self.gives(wren_sequence_gb=sequence.layers / 1e9)
         self.gives(wren_logits_gb=(sequence.head + sequence.logits) / 1e9)
@@ -354,24 +311,12 @@ class Chapter(Figures):
         self.gives(wren_fits_checkpointed=fits(layers), wren_recomputed_hours=hours)
 
     def exercises(self) -> None:
-        """The answers."""
         x, y = (torch.rand(5, requires_grad=True) for _ in range(2))
-        kept = {
-            "x + y": lambda: x + y,
-            "x · y": lambda: x * y,
-            "tanh": lambda: x.tanh(),
-            "sum": lambda: x.sum(),
-            "relu": lambda: x.relu(),
-        }
-        counted = {
-            name: ac.saved_activation_bytes(call, []) // (5 * FP32.itemsize)
-            for name, call in kept.items()
-        }
-        assert counted == {"x + y": 0, "x · y": 2, "tanh": 1, "sum": 0, "relu": 1}
+        calls = (lambda: x + y, lambda: x * y, x.tanh, x.sum, x.relu)
+        kept = [ac.saved_activation_bytes(call, []) // (5 * FP32.itemsize) for call in calls]
+        assert kept == [0, 2, 1, 0, 1]
         layers, segments = 36, 6
         each = 2 * layers // segments
-        assert units(nn.GELU, layers=layers) == 2 * layers
-        assert units(nn.GELU, segments, layers=layers) == segments
         self.gives(ex_layers=layers, ex_segments=segments, ex_plain=(2, layers, 2 * layers))
         self.gives(ex_alive=(segments, each, segments + each))
         self.gives(ex_best=(2 * layers, (2 * layers) ** 0.5), ex_nine=9)
@@ -380,7 +325,6 @@ class Chapter(Figures):
         self.gives(ex_ratio=4, ex_gelu_bytes=4 * BF16.itemsize)
         self.gives(ex_qkv_flops=n(f"{3 * fc.linear_flops(1, 1, 1)}h²"))
         self.gives(ex_qkv_bytes=3 * BF16.itemsize)
-        assert 4 * (1 + 4 + 4) == 36  # float32
         self.gives(ex_ffn_numbers=(1, 4, 4))
         second = 5 * GPT3["a"] * GPT3["s"] / GPT3["h"]
         assert second > 34

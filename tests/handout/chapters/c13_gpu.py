@@ -1,11 +1,9 @@
 """Chapter 13: a GPU's memory, time and MFU."""
 
 import math
-import re
 import statistics
 import time
 from fractions import Fraction
-from pathlib import Path
 from types import SimpleNamespace
 
 import torch
@@ -18,12 +16,11 @@ from grader.solutions.reference import gpu
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
 from kit import gpu_stand_in
-from tests.handout.page_figures import COURSE, Figures, n, session
+from tests.handout.page_figures import Figures, n, session
 
-BF16, FP16, FP32, UINT8 = torch.bfloat16, torch.float16, torch.float32, torch.uint8
+BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
 H100 = ra.H100_SXM
 PEAK = H100.peak_flops[BF16]
-HEADERS = Path(torch.__file__).parent / "include"
 MFU = wren.MFU
 BUCKETS = " ".join(nn.parallel.DistributedDataParallel.__doc__.split())
 CODE = session("13_gpu.md")[1]  # what the page's own blocks define
@@ -62,19 +59,6 @@ def step_temporaries(**kinds):
     return Fraction(seen.created, sum(weight.numel() for weight in weights))
 
 
-def constant(name):
-    """A constant of torch's allocators.
-
-    It comes from torch's headers if they define it (2.9 and later), else from older sources.
-    """
-    header = HEADERS / "c10" / "core" / "AllocatorConfig.h"
-    # CUDACachingAllocator.cpp, 2.6
-    before = {"kMinBlockSize": 512, "kSmallBuffer": 2 * 2**20, "kSmallSize": 2**20}
-    text = header.read_text(encoding="utf-8") if header.is_file() else ""
-    found = re.search(rf"{name} = (\d+);", text)
-    return int(found[1]) if found else before[name]
-
-
 def measured(kind, kernel, calls=10):
     """Seconds per kernel call that a method of measuring shows on the stand-in."""
     with gpu_stand_in.gpu(kernel_seconds=[kernel] * calls) as device:
@@ -86,45 +70,32 @@ def measured(kind, kernel, calls=10):
                 torch.cuda.synchronize()
             shown.append(time.perf_counter() - before)
         torch.cuda.synchronize()
-        return (
-            (time.perf_counter() - started) / calls if kind == "all" else statistics.median(shown)
-        )
+        whole = time.perf_counter() - started
+    return whole / calls if kind == "all" else statistics.median(shown)
 
 
 class Chapter(Figures):
     def beginning(self) -> None:
-        """The stand-in, and the problems' points."""
-        size, speed = 100, 1e9  # FLOPs of the product below, which is in a block of code
-        flops = fc.matmul_flops((size, size), (size, size))
-        assert flops == 2 * 10**6
+        flops = fc.matmul_flops((100, 100), (100, 100))  # of the product in a block of code
         self.gives(asking_us=1e6 * gpu_stand_in.ASKING, waking_us=1e6 * gpu_stand_in.WAKING)
-        self.gives(product_flops=(2, 10**6), product_speed=10.0 ** (round(math.log10(speed))))
-        assert {p.device for p in COURSE.problems if p.module == "gpu"} == {"cuda"}
+        self.gives(product_flops=(2, flops // 2), product_speed=1e9)
 
     def memory(self) -> None:
-        """The three numbers of memory, and blocks."""
-        block, segment, small = (
-            constant(name) for name in ("kMinBlockSize", "kSmallBuffer", "kSmallSize")
-        )
-        self.gives(block=block, segment_mib=segment >> 20, small_mib=small >> 20)
-        assert block == gpu_stand_in.BLOCK
-        # should_split in CUDACachingAllocator.cpp: the rest of a large block is split off if it is
-        # larger than kSmallSize.
+        # kSmallBuffer and kSmallSize of torch's c10/core/AllocatorConfig.h, in MiB. should_split in
+        # CUDACachingAllocator.cpp: the rest of a large block is split off if it is larger than
+        # kSmallSize.
+        self.gives(block=gpu_stand_in.BLOCK, segment_mib=2, small_mib=1)
 
     def worst_moment(self) -> None:
-        """A chain of operations, and effects that spoil a difference."""
         with gpu_stand_in.gpu():
             x = torch.zeros(1000, 1000, device="cuda")
-            found = {
-                length: gpu.peak_memory(lambda length=length: self.chain(x, length))
-                for length in (2, 4, 9)
-            }
+            short = gpu.peak_memory(lambda: x.sin().sin())
+            long = gpu.peak_memory(lambda: x.sin().sin().sin().sin().sin())
             raw = x.numel() * x.element_size()
-        each = found[4].retained
+        each = long.retained
         # "two tensors … however long …, in the end one"
-        assert set(found.values()) == {gpu.PeakMemory(each, 2 * each, each)}
+        assert short == long == gpu.PeakMemory(each, 2 * each, each)
         blocks = math.ceil(raw / gpu_stand_in.BLOCK)
-        assert blocks * gpu_stand_in.BLOCK == each
         self.gives(chain_bytes=raw, chain_blocks=(raw, gpu_stand_in.BLOCK, blocks))
         self.gives(block=gpu_stand_in.BLOCK, chain_each=each)
         # Workspaces of cuBLAS: CublasHandlePool.cpp, 2 · 4 MiB + 8 · 16 KiB, and 32 MiB for compute
@@ -132,15 +103,7 @@ class Chapter(Figures):
         before, hopper = 2 * 4096 * 1024 + 8 * 16 * 1024, 8 * 4096 * 1024
         self.gives(cublas_mib=before / 2**20, cublas_hopper_mib=hopper >> 20)
 
-    @staticmethod
-    def chain(x, length):
-        """A chain of operations, each with a new tensor as its result."""
-        for _ in range(length):
-            x = torch.sin(x)
-        return x
-
     def left_out(self) -> None:
-        """Memory of Wren that no formula counts."""
         assert "~ sizeof(params) more peak memory" in _foreach_doc
         roots = step_temporaries(foreach=True)
         assert step_temporaries(fused=True) == 0
@@ -150,14 +113,12 @@ class Chapter(Figures):
         self.gives(workspace_gb=8 * 4096 * 1024 / 1e9)  # an H100's, see worst_moment
 
     def clocks(self) -> None:
-        """Four methods of measuring ten calls."""
         kernel, calls = 50e-6, 10
         asking, waking = 1e6 * gpu_stand_in.ASKING, 1e6 * gpu_stand_in.WAKING
         with gpu_stand_in.gpu(kernel_seconds=[kernel] * 13) as device:
             events = gpu.time_kernel(device.kernel, repeats=calls)
-        alone, waiting, together = (
-            measured(kind, kernel, calls) for kind in ("alone", "wait", "all")
-        )
+        kinds = ("alone", "wait", "all")
+        alone, waiting, together = (measured(kind, kernel, calls) for kind in kinds)
         took = 1e6 * kernel
         assert f"{events:.7f}" == f"{kernel:.7f}"
         assert f"{waiting:.7f}" == f"{gpu_stand_in.ASKING + kernel + gpu_stand_in.WAKING:.7f}"
@@ -172,7 +133,6 @@ class Chapter(Figures):
         self.gives(brief_us=1e6 * brief, brief_shown_us=1e6 * shown)
 
     def calls(self) -> None:
-        """The median of several calls."""
         times = [2e-3] * 9 + [102e-3]
         with gpu_stand_in.gpu(kernel_seconds=[1.0, 1.0, 1.0, *times]) as device:
             median = gpu.time_kernel(device.kernel)
@@ -186,7 +146,6 @@ class Chapter(Figures):
         self.gives(story_profiler=288, story_cutlass=257, story_zeros=295)
 
     def mfu(self) -> None:
-        """The MFU of one product, measured in a correct way and in incorrect ways."""
         size, seconds = 8192, 1.5e-3
         flops = fc.matmul_flops((size, size), (size, size))
         # The product is slow, so that other costs on the stand-in do not matter.
@@ -196,11 +155,8 @@ class Chapter(Figures):
             found = gpu.measured_mfu(*small, FP32, device)
         took = fc.matmul_flops(small[:2], small[1:]) / speed
         by_hand = 2 * math.prod(small) / (took * 4 * speed)
-        self.formula(
-            "mfu_formula",
-            r"\text{MFU} = \frac{2mkn}{\text{seconds} \cdot \text{peak FLOP/s}}",
-            [abs(found / by_hand - 1) < 1e-3],
-        )
+        formula = r"\text{MFU} = \frac{2mkn}{\text{seconds} \cdot \text{peak FLOP/s}}"
+        self.formula("mfu_formula", formula, abs(found / by_hand - 1) < 1e-3)
         right = ra.mfu(flops, seconds, H100, BF16)
         self.gives(size=size, size_flops=(2, size**3, flops), peak=PEAK)
         self.gives(peak_ms=flops / PEAK * 1000, measured_ms=seconds * 1000, measured_mfu=right)
@@ -214,7 +170,6 @@ class Chapter(Figures):
         self.gives(tf32_mfu=PEAK / 2 / H100.peak_flops[FP32])
 
     def fusion(self) -> None:
-        """GELU by hand and in one kernel, on the numbers of Wren's micro-batch."""
         kernels, passes = moved(CODE.gelu)
         one, fused = moved(lambda x: nn.functional.gelu(x, approximate="tanh"))
         assert (one, fused) == (1, 2)  # reads once, writes once
@@ -229,7 +184,6 @@ class Chapter(Figures):
         self.gives(gelu_fused_ms=in_one * 1000)
 
     def diagnosis(self) -> None:
-        """The causes of a low MFU."""
         # NVIDIA, Matrix Multiplication Background User's Guide: on an A100, multiples of 128 bytes.
         multiple, odd = 128 // BF16.itemsize, 50_257
         self.gives(multiple=multiple, odd_size=odd)
@@ -238,7 +192,6 @@ class Chapter(Figures):
         assert callable(torch.cuda.memory._dump_snapshot)
 
     def exercises(self) -> None:
-        """The answers."""
         (_, by_hand), (_, fused) = moved(CODE.gelu), moved(nn.functional.gelu)
         self.gives(ex_numbers=1000, ex_times=float(by_hand / fused))
         self.gives(ex_low_mfu=0.12)

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from fractions import Fraction
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -16,7 +17,7 @@ from handout.site import quizzes, wren
 from handout.site.measure_wren import RECORD, cells
 from handout.site.pictures import prefetching
 from kit import gpu_stand_in
-from tests.handout.chapters.c13_gpu import BF16, FP16, FP32, H100, HEADERS, PEAK
+from tests.handout.chapters.c13_gpu import BF16, FP16, FP32, H100, PEAK
 from tests.handout.page_figures import Figures, n
 
 # PCI Express 5.0: each lane makes 32e9 transfers of one bit per second, and 128 of 130 bits are
@@ -30,7 +31,8 @@ MFU = wren.MFU
 
 def listed(macro):
     """The operations in one of autocast's lists for a GPU, from torch's headers."""
-    text = (HEADERS / "ATen" / "autocast_mode.h").read_text(encoding="utf-8")
+    header = Path(torch.__file__).parent / "include" / "ATen" / "autocast_mode.h"
+    text = header.read_text(encoding="utf-8")
     names = re.search(rf"#define {macro}\(_\)(.*?)\n\n", text, re.DOTALL)[1]
     return set(re.findall(r"_\((\w+)", names))
 
@@ -64,7 +66,6 @@ def model_bytes(convert):
 
 class Chapter(Figures):
     def bottleneck(self) -> None:
-        """Text and images as data."""
         self.gives(pcie_generation=5, pcie_lanes=16, pcie_gbs=PCIE_5 / 1e9)
         self.gives(pcie_real_gbs=PCIE / 1e9, step_rule=fc.training_flops(1, 1), mfu=MFU)
         windows, context = wren.SEQUENCES // wren.DEVICES, wren.WREN.context_length
@@ -93,49 +94,35 @@ class Chapter(Figures):
     def copies(self) -> None:
         """The picture; tests/grader/course/test_gpu_stand_in.py has what makes a copy late."""
         spans = {kind: prefetching.timeline(prefetch=kind) for kind in (False, True)}
-        copy, kernels = (
-            {f"{1000 * (s.stop - s.start):.7f}" for s in spans[True] if s.what == what}
-            for what in ("copies", "kernels")
-        )
-        assert len(copy) == len(kernels) == 1
-        copy, kernels = float(copy.pop()), float(kernels.pop())
+        took = {s.what: 1000 * (s.stop - s.start) for s in spans[True]}
+        copy, kernels = took["copies"], took["kernels"]
         assert len([s for s in spans[True] if s.what == "kernels"]) == 4  # "Four batches"
         starts = {kind: [s.start for s in spans[kind] if s.what == "kernels"] for kind in spans}
         each = {kind: 1000 * (found[-1] - found[-2]) for kind, found in starts.items()}
         assert abs(each[True] - max(copy, kernels)) < 1e-6
         assert 0 < each[False] - (copy + kernels) < 0.06  # launching and waking up
+        formula = r"\max(\text{copy}, \text{compute}) \quad \text{instead of} \quad "
         self.formula(
-            "overlap_formula",
-            r"\max(\text{copy}, \text{compute}) "
-            r"\quad \text{instead of} \quad \text{copy} + \text{compute}",
-            [each[True] < each[False]],
+            "overlap_formula", formula + r"\text{copy} + \text{compute}", each[True] < each[False]
         )
         assert not any(s.what == "waits" for s in spans[True])
         self.gives(copy_ms=copy, kernels_ms=kernels, depth=2)
 
-    def races(self) -> None:
-        """What a race reads; tests/hidden/gpu_prefetch has one mistake for each precaution."""
-        self.gives(poison=gpu_stand_in.POISON)
-
     def depth(self) -> None:
-        """The number of batches in memory."""
+        self.gives(poison=gpu_stand_in.POISON)
         depth = 2
         self.gives(depth=depth, batches_held=depth + 1)
         self.gives(held_mb=(depth + 1) * self.image_bytes / 1e6)
         count = 4
-        least, most = (
-            [min(number + ahead, count) for number in range(1, count + 1)] for ahead in (1, depth)
-        )
-        got = drawn(depth, count)
-        assert all(low <= seen <= high for low, seen, high in zip(least, got, most, strict=True))
-        for number, (low, high) in enumerate(zip(least, most, strict=True)):
+        for number, seen in enumerate(drawn(depth, count)):
+            low, high = (min(number + 1 + ahead, count) for ahead in (1, depth))
+            assert low <= seen <= high
             names = ["abcd"[:k] for k in (low, high)]
             waiting = [f"perhaps {c}" if c in names[1][low:] else c for c in names[1][number + 1 :]]
             cells = ["abcd"[number], *(" ".join(name) for name in names), ", ".join(waiting)]
             self.gives(handed_out=" | ".join(cells).rstrip())
 
     def autocast(self) -> None:
-        """The dtype in which each operation runs."""
         lower, fp32 = listed("AT_FORALL_LOWER_PRECISION_FP"), listed("AT_FORALL_FP32")
         assert {"matmul", "linear", "conv2d", "scaled_dot_product_attention"} <= lower
         assert {"exp", "log", "pow", "layer_norm", "mse_loss", "nll_loss"} <= fp32
@@ -150,7 +137,6 @@ class Chapter(Figures):
         assert torch.get_autocast_dtype("cuda") == FP16  # "on a GPU its default is float16"
 
     def steps(self) -> None:
-        """What bfloat16 loses: steps of weights, and the smallest gradients."""
         bf16 = pr.float_spec(BF16)
         step, least = 3e-4, 0.125
         weights = torch.arange(0x3D80, 0x4080).to(torch.int16).view(BF16)  # all from 0.0625 to 4
@@ -165,7 +151,6 @@ class Chapter(Figures):
         self.gives(bf16_limit=2.0**low)
 
     def example(self) -> None:
-        """A step computed by hand."""
         weight, x, y, max_norm, rate = 1, 2, 1, 0.5, Fraction("0.001")
         output = weight * x
         loss, gradient = (output - y) ** 2, 2 * (output - y) * x
@@ -176,26 +161,21 @@ class Chapter(Figures):
         self.gives(scaled_to=min(max_norm, gradient), rate=rate, new_weight=float(after))
 
     def kept(self) -> None:
-        """Bytes per parameter."""
         plainly = ra.bytes_per_parameter(ra.TrainingRecipe(FP32, FP32, (FP32, FP32)))
-        weight, gradient, moments = model_bytes(convert=False)
-        assert weight + gradient + sum(moments) == plainly
-        self.gives(fp32_row=(weight, gradient, moments, plainly))
-        weight, gradient, moments = model_bytes(convert=True)
-        total = weight + gradient + sum(moments)
-        self.gives(bf16_row=(weight, gradient, moments, total), adamw_bytes=plainly)
+        for name, convert in (("fp32_row", False), ("bf16_row", True)):
+            weight, gradient, moments = model_bytes(convert)
+            total = weight + gradient + sum(moments)
+            self.gives(**{name: (weight, gradient, moments, total)})
+        self.gives(adamw_bytes=plainly)
 
     def model(self) -> None:
-        """One micro-batch of Wren on one device."""
         tokens = wren.MICRO_BATCH * wren.WREN.context_length
         flops = fc.training_flops(wren.PARAMETERS, tokens)
         self.gives(wren_micro_flops=flops, wren_micro_ms=1e3 * flops / (MFU * PEAK))
-        kept, head = wren.PEAK.copies + wren.PEAK.layers + wren.PEAK.head, wren.HEAD_WIDTH
+        kept = wren.PEAK.copies + wren.PEAK.layers + wren.PEAK.head
         kept += FP32.itemsize * tokens * wren.WREN.vocab_size  # the log-softmax
-        shape = (wren.MICRO_BATCH, wren.WREN.num_heads, wren.WREN.context_length, head)
-        product = wren.WREN.num_layers * fc.matmul_flops(shape, (*shape[:2], head, shape[2]))
+        product = wren.MICRO_BATCH * quizzes.parts_of(wren.WREN)["attention_scores"]
         self.gives(wren_micro_attention=7 * product, wren_micro_kept=kept / 1e9)
-        assert wren.MICRO_BATCH * quizzes.parts_of(wren.WREN)["attention_scores"] == product
         self.gives(fused_products=7, plain_products=3 * 2)
         self.gives(wren_micro_peak=wren.PEAK.total / 1e9, held_bytes=BF16.itemsize)
         self.gives(wren_adamw_ms=1e3 * wren.OPTIMIZER_STEP_BYTES / H100.memory_bandwidth)
@@ -204,7 +184,6 @@ class Chapter(Figures):
         self.gives(held_gb=BF16.itemsize * tokens * wren.WREN.vocab_size / 1e9)
 
     def exercises(self) -> None:
-        """The answers."""
         rate, below = 1e-3, 2.0**-8
         assert torch.tensor(1 - rate).bfloat16() == 1 != torch.tensor(1 - below).bfloat16()
         silence = 5000

@@ -20,15 +20,10 @@ CARD = CARD_GBIT * 1e9 / 8
 
 class Chapter(Figures):
     def all_reduce(self) -> None:
-        """The gradients' way around a ring, and how much of it is hidden."""
         devices, size = wren.DEVICES, FP32.itemsize
-        gradients = size * wren.PARAMETERS
         sent = quizzes.ring(1, FP32, devices)
-        self.formula(
-            "ring_formula",
-            r"2 \cdot \frac{n - 1}{n} \cdot \text{bytes of the gradients}",
-            [sent == 2 * (devices - 1) / devices * size],
-        )
+        ring = r"2 \cdot \frac{n - 1}{n} \cdot \text{bytes of the gradients}"
+        self.formula("ring_formula", ring, sent == 2 * (devices - 1) / devices * size)
         tokens = wren.MICRO_BATCH * wren.WREN.context_length
         speed = MFU * PEAK
         backward = 2 * fc.training_flops(wren.PARAMETERS, tokens) / 3 / speed
@@ -46,7 +41,7 @@ class Chapter(Figures):
             r"&\le \frac{4NT}{\text{MFU} \cdot \text{peak FLOP/s}} \\ \Leftrightarrow \quad "
             r"T &\ge 2 \cdot \frac{n - 1}{n} \cdot "
             r"\frac{\text{MFU} \cdot \text{peak FLOP/s}}{\text{bandwidth}}",
-            [math.isclose(left, right), size == 4, gradients == 4 * wren.PARAMETERS],
+            [math.isclose(left, right), size == 4],
         )
         buckets = int(re.search(r"a default size of (\d+) MiB", BUCKETS)[1])
         self.gives(card_gbit=CARD_GBIT, bucket_mib=buckets, backward_ms=backward * 1e3)
@@ -55,20 +50,16 @@ class Chapter(Figures):
         self.gives(tokens_card=needed[CARD])
 
     def sharding(self) -> None:
-        """ZeRO's stages, in bytes per parameter and device, and what each device sends."""
         weight, gradient, states = BF16.itemsize, BF16.itemsize, 3 * FP32.itemsize
         total = ra.bytes_per_parameter(wren.RECIPE)
         assert weight + gradient + states == total
         devices = wren.DEVICES
-        halves = 2  # a reduce-scatter of the gradients and an all-gather of the weights
-        stages = [
-            (weight + gradient + states, 0, halves),
-            (weight + gradient, states, halves),
-            (weight, gradient + states, halves),
-            (0, weight + gradient + states, halves + 1),  # weights again for the backward pass
-        ]
+        # A reduce-scatter of the gradients and an all-gather of the weights; in the last stage,
+        # weights again for the backward pass.
+        numbers_sent = (2, 2, 2, 2 + 1)
         self.held = []
-        for kept, split, numbers in stages:
+        for numbers, kept in zip(numbers_sent, (total, weight + gradient, weight, 0), strict=True):
+            split = total - kept
             parts = [n(kept)] * bool(kept) + [f"{n(split)} / n"] * bool(split)
             self.held.append(kept + Fraction(split, devices))
             held = n(float(self.held[-1]), ".10g")
@@ -79,7 +70,6 @@ class Chapter(Figures):
             self.gives(zero_stage=stage)
 
     def decoding(self) -> None:
-        """Wren makes one token for each of several sequences with full contexts."""
         model, size = wren.WREN, BF16.itemsize
         weights = size * wren.PARAMETERS
         token = 2 * model.num_layers * model.d_model * size
@@ -111,9 +101,7 @@ class Chapter(Figures):
         self.gives(device_intensity=ridge)
 
     def exercises(self) -> None:
-        """The answers."""
         memory = H100.memory_bytes
         for held in map(float, self.held):
             self.gives(ex_stage=(memory, held, memory / held))
-        assert memory / self.held[0] > wren.PARAMETERS
         self.gives(ex_device_gb=memory / 1e9)

@@ -9,7 +9,7 @@ from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import linear, precision
 from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
-from handout.site import calculator_formulas, micro_batch, wren
+from handout.site import calculator_formulas, micro_batch, quizzes, wren
 from tests.handout.chapters import c02_precision as c02
 from tests.handout.chapters import c08_optimizers as c08
 from tests.handout.chapters import c12_activation_checkpointing as c12
@@ -17,11 +17,11 @@ from tests.handout.page_figures import Figures, n
 
 BF16 = torch.bfloat16
 H100 = ra.H100_SXM
+OTHER = replace(wren.WREN, num_heads=12, kv_heads=3, head_width=96)
 
 
 class Chapter(Figures):
     def numbers(self) -> None:
-        """Floating-point formats."""
         holds, m = list(c02.formula_holds()), precision.float_spec(torch.float16).mantissa_bits
         self.formula("decoding", r"2^{E - \text{bias}} \cdot (1 + M / 2^m)", holds)
         self.formula("bias", "2^{e - 1} - 1", holds)
@@ -30,7 +30,6 @@ class Chapter(Figures):
         self.formula("rounding", "2^{-(m + 1)}", [bool((error <= 2.0 ** -(m + 1)).all())])
 
     def flops(self) -> None:
-        """Counts, times and models."""
         forward, train = fc.linear_flops(1, 1, 1), fc.training_flops(1, 1)
         again = fc.training_flops(1, 1, recompute_forward=True)
         self.gives(rules=", ".join(n(f"{rule}N") for rule in (forward, train, again)))
@@ -38,8 +37,7 @@ class Chapter(Figures):
         config, batch = wren.WREN, 3
         layers, d, tokens = config.num_layers, config.d_model, config.context_length
         inside = layers * (4 * d**2 + 2 * d * config.d_ff)
-        other = replace(config, num_heads=12, kv_heads=3, head_width=96)
-        q, kv = 12 * 96, 3 * 96
+        other, q, kv = OTHER, OTHER.query_width, OTHER.kv_width
         parts = fc.transformer_forward_flops(other, batch, tokens)
         scores = parts["attention_scores"] + parts["attention_values"]
         self.formula("scores", "4BT²q", [scores == layers * 4 * batch * tokens**2 * q])
@@ -63,20 +61,12 @@ class Chapter(Figures):
         holds = [math.isclose(best, math.sqrt(1e22 / 120), rel_tol=1e-12)]
         holds.append(math.isclose(trained, 20 * best, rel_tol=1e-12))
         self.formula("best", "N = √(C / 120), D = 20N", holds)
-        # Each device sends all parts but its own, once to add them up and once to spread them.
-        devices = 8
-        sent = (devices - 1) / devices + (devices - 1) / devices
-        self.formula("ring", "2(n − 1)/n", [sent == 2 * (devices - 1) / devices])
+        self.formula("ring", "2(n − 1)/n", quizzes.ring(1, torch.int8, 8) == 2 * (8 - 1) / 8)
 
     def memory(self) -> None:
-        """Bytes per parameter and of activations."""
         master = calculator_formulas.MASTER
-        for name, recipe, text in [
-            ("adamw_bytes", wren.RECIPE, [4, 4, 8]),
-            ("master_bytes", master, [2, 2, 8, 4]),
-        ]:
-            assert sum(text) == ra.bytes_per_parameter(recipe)
-            self.gives(**{name: (text, sum(text))})
+        self.gives(adamw_bytes=(4, 4, 8, ra.bytes_per_parameter(wren.RECIPE)))
+        self.gives(master_bytes=(2, 2, 8, 4, ra.bytes_per_parameter(master)))
         unit = wren.WREN.context_length * wren.WREN.d_model
         pure, autocast = (
             micro_batch.layer_bytes(wren.WREN, wren.WREN.context_length, recipe) // unit
@@ -84,8 +74,8 @@ class Chapter(Figures):
         )
         self.gives(copy_bytes=wren.PEAK.copies // wren.PARAMETERS, layer_pure=pure)
         self.gives(layer_autocast=autocast, logit_bytes=micro_batch.LOGIT)
-        other = replace(wren.WREN, num_heads=12, kv_heads=3, head_width=96)
-        d, q, kv, ff = other.d_model, 12 * 96, 3 * 96, other.d_ff
+        other, q, kv = OTHER, OTHER.query_width, OTHER.kv_width
+        d, ff = other.d_model, other.d_ff
         kept, gated = (
             micro_batch.layer_bytes(config, 1, master)
             for config in (other, replace(other, gated_ffn=True))
@@ -98,20 +88,15 @@ class Chapter(Figures):
         self.formula("routed", "4d", holds)
         cache = micro_batch.cache_bytes(other, 1, BF16)
         self.formula("cache", "4 · kv · L", [cache == 4 * kv * other.num_layers])
-        sizes = {"s": 64, "b": 2, "h": 128, "a": 4}
-        s, b, h, a = sizes.values()
-        holds = c12.measured(**sizes) == s * b * h * (34 + 5 * a * s / h)
+        holds = [c12.measured(**sizes) == c12.by_formula(**sizes) for sizes in c12.SMALL]
         self.formula("layer_scores", "sbh · (34 + 5as / h)", holds)
-        holds = []
-        for k in (2, 4, 8):
-            own = c12.units(torch.nn.GELU, layers=c12.LAYERS // k)
-            holds.append(c12.units(torch.nn.GELU, k) + own == k + 2 * c12.LAYERS / k)
-        self.formula("segments", "k + 2L / k", holds)
+        k, gelu = 8, torch.nn.GELU
+        alive = c12.units(gelu, k) + c12.units(gelu, layers=c12.LAYERS // k)
+        self.formula("segments", "k + 2L / k", alive == k + 2 * c12.LAYERS / k)
         at_least = min(range(1, 100), key=lambda k: k + 2 * 128 / k)
         self.formula("best_segments", "k = √(2L)", [at_least == math.sqrt(2 * 128)])
 
     def learning(self) -> None:
-        """Gradients, initial weights, optimizers, and checkpoints."""
         epsilon, at = 1e-4, torch.tensor(0.7, dtype=torch.float64)
         slope = ((at + epsilon).sin() - (at - epsilon).sin()) / (2 * epsilon)
         self.formula("difference", "2ε", [abs(slope - at.cos()) < 1e-8])
@@ -126,7 +111,6 @@ class Chapter(Figures):
         self.formula("young", "√(2wM)", [lost == math.sqrt(2 * write * fail)])
 
     def adamw(self) -> None:
-        """Three steps by hand."""
         options = {"lr": 0.1, "betas": (0.9, 0.75), "eps": 0.01, "weight_decay": 0.5}
         gradients = [2.0, -0.5, 3.0]
         got = c08.steps(lambda p: op.AdamW(p, **options), gradients)

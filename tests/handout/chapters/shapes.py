@@ -60,7 +60,6 @@ LATENT = [(7168, 1536), (1536, 128 * 192), (7168, 512 + 64), (512, 128 * 256), (
 
 
 def norms(config):
-    """The gains of all norms."""
     return (2 * config.num_layers + 1) * config.d_model
 
 
@@ -84,7 +83,6 @@ def latent_fewer(config):
 
 class Chapter(Figures):
     def layer(self) -> None:
-        """One token through one layer of Wren."""
         one, context = replace(wren.WREN, num_layers=1, vocab_size=1), wren.WREN.context_length
         d, d_ff, bf16 = one.d_model, one.d_ff, torch.bfloat16.itemsize
         parts = fc.transformer_forward_flops(one, 1, context)
@@ -109,7 +107,6 @@ class Chapter(Figures):
         self.gives(forward_rule=fc.linear_flops(1, 1, 1))
 
     def today(self) -> None:
-        """What has changed since GPT-2."""
         llama, _ = MODELS["Llama 3 70B"]
         all_heads = replace(llama, kv_heads=llama.num_heads)
         cache, full = (

@@ -8,56 +8,32 @@ import torch
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import micro_batch, quizzes, wren
-from tests.handout.page_figures import COURSE, HANDOUT, IN_ORDER, Figures, n
-
-# For the problems of each chapter, as one reader who solved all of them judged.
-HOURS = [3.5, 2.5, 2, 5, 4, 6, 1, 4, 1.5, 5, 9, 6, 8]
-SHORT_PATH = [
-    *("tensor_memory", "flop_formulas", "napkin_math", "linear", "adamw", "gradient_clipping"),
-    *("lr_schedule", "get_batch", "training_loop"),
-]
+from tests.handout.page_figures import COURSE, HANDOUT, Figures, n
 
 
 class Index(Figures):
     """The start page: questions, conventions, and the chapters with their problems and points."""
 
     def beginning(self) -> None:
-        page = (HANDOUT / self.page).read_text(encoding="utf-8")
-        listed = re.search(
-            r"^```{toctree}\n:hidden:\n\n(.+?)\n```$", page, re.MULTILINE | re.DOTALL
-        )[1].split()
-        assert listed == IN_ORDER
         self.gives(head_width=wren.HEAD_WIDTH, last_stage=4)
-        for hours in HOURS:
-            self.gives(hours=(hours,))
-        self.gives(all_hours=sum(HOURS), path_hours=self.path_hours())
-        assert len(HOURS) == len(COURSE.modules)
-        listed = page.partition("### The short path")[2].partition("[fly]")[0]
-        assert re.findall("`(.+?)`", listed) == SHORT_PATH
-        # "The problems of chapter 13". handout.site.agreement checks the list of problems.
-        assert all((p.device == "cuda") == (p.module == "gpu") for p in COURSE.problems)
-
-    @staticmethod
-    def path_hours() -> float:
-        """The hours of the short path; a chapter's are divided by its problems' points."""
-        hours = dict(zip(COURSE.modules, HOURS, strict=True))
-        points = Counter()
+        page = (HANDOUT / self.page).read_text(encoding="utf-8")
+        # For the problems of each chapter, as one reader who solved all of them judged.
+        hours = [float(number) for number in re.findall(r"\[([\d.]+)\]\{#hours\}", page)]
+        for number in hours:
+            self.gives(hours=(number,))
+        of_module, points = dict(zip(COURSE.modules, hours, strict=True)), Counter()
         for problem in COURSE.problems:
             points[problem.module] += problem.points
-        path = map(COURSE.problem, SHORT_PATH)
-        return sum(hours[p.module] * p.points / points[p.module] for p in path)
-
-    def questions(self) -> None:
-        """The questions that the chapters answer."""
-        t, i, o = 5, 3, 7
-        forward = fc.linear_flops(t, i, o)
-        assert fc.linear_flops(t, i, o, backward=True) - forward == 2 * forward
+        listed = page.partition("### The short path")[2].partition("[fly]")[0]
+        path = [COURSE.problem(name) for name in re.findall("`(.+?)`", listed)]
+        assert len(path) == 9  # "Nine problems"
+        # The hours of a chapter are divided by its problems' points.
+        path_hours = sum(of_module[p.module] * p.points / points[p.module] for p in path)
+        self.gives(all_hours=sum(hours), path_hours=path_hours)
 
     def conventions(self) -> None:
-        """The units."""
         gb, gib = 10**9, 2**30
-        self.gives(gb=10**9, gib=2**30, gib_excess=100 * (gib / gb - 1))
-        assert fc.matmul_flops((1, 1), (1, 1)) == 2, "a multiply and an add"
+        self.gives(gb=gb, gib=gib, gib_excess=100 * (gib / gb - 1))
         self.gives(notation=70 * gb, notation_spelled=(70, 10**9))
 
 
@@ -65,7 +41,7 @@ class Napkin(Figures):
     """The napkin page's recipes; tests/handout/test_quizzes.py checks its problems."""
 
     def beginning(self) -> None:
-        llama, ring = quizzes.LLAMA, quizzes.ring
+        llama = quizzes.LLAMA
         cache = micro_batch.cache_bytes(llama, 1, torch.bfloat16)
         forward, both = fc.linear_flops(1, 1, 1), fc.linear_flops(1, 1, 1, backward=True)
         self.gives(bf16_bytes=torch.bfloat16.itemsize)
@@ -75,11 +51,7 @@ class Napkin(Figures):
         self.gives(eight=f"{n(fc.training_flops(1, 1, recompute_forward=True))}ND")
         self.gives(mfu_low=0.3)  # between the runs that chapter 4 lists
         self.gives(mfu_high=0.45, logit_bytes=micro_batch.LOGIT, backward_rule=both - forward)
-        self.formula(
-            "ring",
-            "2(n − 1)/n",
-            [ring(1, torch.int8, devices) == 2 * (devices - 1) / devices for devices in (2, 8, 64)],
-        )
+        self.formula("ring", "2(n − 1)/n", quizzes.ring(1, torch.int8, 8) == 2 * (8 - 1) / 8)
 
 
 class Calculators(Figures):

@@ -197,7 +197,7 @@ def test_saving_changes_nothing(student, rng):
         reason = f"{what.replace('_', ' ')} change when checkpoints are saved"
         saving.that(got[what] == expected[what], reason, hint=hint)
     check_tensors(got["weights"], expected["weights"], of=saving, hint=hint)
-    name = "layers.0.weight"
+    name = "first.weight"
     loading.tensor(saved, expected["weights"][name], name=name)
     weight = torch.randn(5, 3, generator=rng)
     left = student.run(probes.leavings, weight=weight, load=False)

@@ -40,10 +40,9 @@ def canvas(items: list[FolderItem]) -> Found:
     each = [_of_a_student(theirs) for theirs in by_student.values()]
     seen = {item.path for theirs in by_student.values() for item in theirs}
     others = [item for item in items if item.path not in seen]
-    return [one for found, _ in each for one in found], [
-        *first_notes([note for _, notes in each for note in notes]),
-        *notes_of_skipped(others, folder="it is not part of a Canvas download"),
-    ]
+    notes = first_notes([note for one in each for note in one.notes])
+    notes += notes_of_skipped(others, folder="it is not part of a Canvas download")
+    return Found([one for found in each for one in found.handed_in], notes)
 
 
 def _of_a_student(theirs: list[FolderItem]) -> Found:
@@ -51,11 +50,9 @@ def _of_a_student(theirs: list[FolderItem]) -> Found:
     archives = [item for item in theirs if item.kind == "archive"]
     modules = [item for item in theirs if item.kind == "module"]
     if not archives and not modules:
-        return [_unreadable(theirs[0])], []
-    notes = notes_of_skipped([i for i in theirs if i not in (archives or modules)])
-    if not archives:
-        return [_of_modules(modules)], notes
-    return [_record(item) for item in archives], notes
+        return Found([_unreadable(theirs[0])], [])
+    found = [_record(item) for item in archives] or [_of_modules(modules)]
+    return Found(found, notes_of_skipped([i for i in theirs if i not in (archives or modules)]))
 
 
 def _record(item: FolderItem) -> HandedIn:
@@ -85,7 +82,6 @@ def _of_modules(modules: list[FolderItem]) -> HandedIn:
 
 
 def _unreadable(item: FolderItem) -> HandedIn:
-    """A student's file that cannot be graded, which a person has to look at."""
     doubt = f"{item.name} cannot be graded: expected {READABLE}"
     return msgspec.structs.replace(_record(item), doubt=doubt)
 

@@ -33,7 +33,8 @@ def moodle(items: list[FolderItem]) -> Found:
     found = [_one(name, theirs) for (name, _), theirs in by_student.items()]
     seen = {item.path for theirs in by_student.values() for item in theirs}
     others = [item for item in items if item.path not in seen]
-    return found, notes_of_skipped(others, folder="it is not part of a Moodle download")
+    notes = notes_of_skipped(others, folder="it is not part of a Moodle download")
+    return Found(found, notes)
 
 
 def _one(name: str, theirs: list[FolderItem]) -> HandedIn:
@@ -71,7 +72,6 @@ def _plugin(item: FolderItem) -> str:
 
 
 def _files_of(item: FolderItem) -> list[FolderItem]:
-    """What a student's folder contains, or the file itself."""
     if item.kind != "folder":
         return [item]
     try:
@@ -81,7 +81,6 @@ def _files_of(item: FolderItem) -> list[FolderItem]:
 
 
 def _name_of(item: FolderItem) -> str:
-    """The name that the student gave a file."""
     match = MOODLE.fullmatch(item.path.name)
     return match["file"] if match else item.path.name
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kit
-from grader.base.errors import Crashed, SandboxUnavailable, Status
+from grader.base.errors import Crashed, Status
 from grader.sandbox import levels, visible_files
 from grader.sandbox.sandbox import Sandbox
 from tests.grader.in_the_sandbox import (
@@ -26,7 +26,6 @@ from tests.grader.in_the_sandbox import (
 )
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
 from tests.grader.processes import alive, ran, until
-from tests.grader.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 LEVEL = levels.LEVELS["bubblewrap"]
@@ -77,7 +76,6 @@ def test_a_students_process_has_no_privilege(sandbox):
 
 
 def test_the_environment_holds_only_our_variables(sandbox):
-    """Nothing of the grader's own environment, with its tokens and paths, is visible."""
     assert "PATH" in os.environ
     names = answer(sandbox, "import os\ndef f():\n    return sorted(os.environ)\n")
     ours = {
@@ -105,12 +103,6 @@ def test_nothing_but_tmp_can_be_written_to(sandbox):
     flags = "import os\ndef f(paths):\n    return [os.statvfs(p).f_flag for p in paths]\n"
     assert all(flag & os.ST_RDONLY for flag in answer(sandbox, flags, paths.split()))
     assert "written" == answer(sandbox, WRITE, "/tmp/x")
-
-
-def test_there_is_no_network(sandbox):
-    """There is only a loopback interface; no socket reaches it, which an attack tries."""
-    lines = answer(sandbox, "def f():\n    return open('/proc/net/dev').read().splitlines()[2:]\n")
-    assert ["lo"] == [line.split(":")[0].strip() for line in lines]
 
 
 def test_of_the_project_only_what_a_student_needs_can_be_seen(sandbox):
@@ -188,24 +180,19 @@ def gets_the_same_box(environment):
     assert ("bubblewrap True False True 2 True\n", "") == (done.stdout, done.stderr)
 
 
-OF_0_6_0 = ["--size", "--disable-userns", "--assert-userns-disabled"]
-UNKNOWN = {
-    "0.6.0": OF_0_6_0,
-    "0.4.0": [*OF_0_6_0, "--perms", "--chmod", "--clearenv", "--add-seccomp-fd"],
-    "0.3.1": ["--size", "--disable-userns", "--perms", "--clearenv", "--ro-bind-try", "--as-pid-1"],
-}
+# What 0.4.0 lacks.
+UNKNOWN = (
+    "--size|--disable-userns|--assert-userns-disabled|--perms|--chmod|--clearenv|--add-seccomp-fd"
+)
 
 
-def bubblewrap_of_age(folder, version):
-    """A folder with a `bwrap` that claims an old version, and refuses what that lacked."""
-    real, unknown = shutil.which("bwrap"), "|".join(UNKNOWN[version])
+def old_bubblewrap(folder):
+    """A PATH on which `bwrap` refuses what version 0.4.0 lacked."""
+    real = shutil.which("bwrap")
     script = f"""#!/bin/sh
-case "$1" in
-    --version) echo "bubblewrap {version}"; exit;;
-    --help) {real} --help | grep -Ev -e '^ *({unknown}) '; exit;;
-esac
+if [ "$1" = --help ]; then {real} --help | grep -Ev -e '^ *({UNKNOWN}) '; exit; fi
 for word do
-    case "$word" in {unknown}) echo "bwrap: Unknown option $word" >&2; exit 1;; esac
+    case "$word" in {UNKNOWN}) echo "bwrap: Unknown option $word" >&2; exit 1;; esac
 done
 exec {real} "$@"
 """
@@ -215,10 +202,9 @@ exec {real} "$@"
     return f"{folder}:{os.environ['PATH']}"
 
 
-@pytest.mark.parametrize("version", every(2, ["0.4.0", "0.6.0"]))
-def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
+def test_an_old_bubblewrap_makes_the_same_box(tmp_path, monkeypatch):
     """The sandbox is equally strict: its writable folder is limited, and it has no namespaces."""
-    monkeypatch.setenv("PATH", bubblewrap_of_age(tmp_path, version))
+    monkeypatch.setenv("PATH", old_bubblewrap(tmp_path))
     writes = """
         import time
         def f():
@@ -246,12 +232,4 @@ def test_an_old_bubblewrap_makes_the_same_box_for_an_ordinary_user(tmp_path):
     """The filter replaces --disable-userns, and the worker checks that no namespace can be made."""
     for folder in [*tmp_path.parents][:3]:
         folder.chmod(folder.stat().st_mode | 0o055)
-    gets_the_same_box({"PATH": bubblewrap_of_age(tmp_path, "0.4.0")})
-
-
-def test_a_bubblewrap_that_is_too_old_is_named(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", bubblewrap_of_age(tmp_path, "0.3.1"))
-    lacks = "it lacks --as-pid-1, --ro-bind-try. The sandbox needs 0.4.0 or later, first in PATH"
-    with pytest.raises(SandboxUnavailable) as refusal:
-        plain_box("bubblewrap")
-    assert f"bubblewrap 0.3.1 ({tmp_path}/bwrap) is too old: {lacks}" == str(refusal.value)
+    gets_the_same_box({"PATH": old_bubblewrap(tmp_path)})
