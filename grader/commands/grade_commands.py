@@ -253,8 +253,6 @@ def _proof_in_words(found: Matrix, *, in_detail: bool, prices: bool) -> str:
     console.width = max(console.width, 140)  # test names are whole sentences
     with console.capture() as table:
         console.print(matrix_report.table(found))
-        if found.surprises():
-            console.print(matrix_report.surprises(found))
     text = f"{table.get()}{matrix_report.summary(found)}\n"
     if found.is_light:
         return f"{text}{matrix_report.survivors(found)}"
