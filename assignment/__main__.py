@@ -5,8 +5,8 @@ listed below.
 """
 
 import sys
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 from kit import student_command
 from kit.safe_text import ticking
@@ -16,22 +16,7 @@ COMMANDS = {
     "bet": "answer the handout's bets and quizzes, with a score that is yours alone",
     "race": "reach the lowest loss with a fixed budget of FLOPs, for no points",
 }
-
-
-def command_of(name: str) -> ModuleType:
-    """The module of one of the course's own commands; importing torch takes seconds."""
-    if name == "fly":
-        from flight import fly_command
-
-        return fly_command
-    if name == "race":
-        from flight import race
-
-        return race
-    from flight import bets
-
-    return bets
-
+MODULES = {"fly": "flight.fly_command", "bet": "flight.bets", "race": "flight.race"}
 
 if __name__ == "__main__":
     root, arguments = Path(__file__).absolute().parents[1], sys.argv[1:]
@@ -39,7 +24,7 @@ if __name__ == "__main__":
         sys.exit(student_command.main(root, arguments, COMMANDS))
     try:
         with ticking("starting ", sys.stdout):
-            module = command_of(arguments[0])
+            module = import_module(MODULES[arguments[0]])  # importing torch takes seconds
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(module.main(root, arguments[1:]))

@@ -37,9 +37,8 @@ def ratio(row: dict[str, Any]) -> str:
 
 def render(cards: list[str]) -> str:
     """The page of all flights: their cards, one below the other, by their addresses."""
-    shown = [
-        f"<p><img src='{quote(card)}' alt='{escape(card)}' width='100%'></p>" for card in cards
-    ]
+    picture = "<p><img src='{}' alt='{}' width='100%'></p>"
+    shown = [picture.format(quote(card), escape(card)) for card in cards]
     title = "<!doctype html><html lang='en'><meta charset='utf-8'><title>Flights</title>"
     return "\n".join([title, "<h1>Flights</h1>", *shown]) + "\n"
 
@@ -64,10 +63,8 @@ def in_text(losses: list[float]) -> str:
 def beside(samples: dict[str, str], width: int = 78) -> str:
     """The samples in columns next to each other, for a terminal."""
     each = width // max(1, len(samples)) - 2
-    columns = [
-        [name, "", *textwrap.wrap(printable(" ".join(text.split()), 300), each)]
-        for name, text in samples.items()
-    ]
+    shown = {name: printable(" ".join(text.split()), 300) for name, text in samples.items()}
+    columns = [[name, "", *textwrap.wrap(text, each)] for name, text in shown.items()]
     lines = zip_longest(*columns, fillvalue="")
     return "\n".join("  ".join(f"{part:<{each}}" for part in line).rstrip() for line in lines)
 

@@ -53,10 +53,8 @@ def _main(root: Path, chosen: argparse.Namespace) -> int:
     with ticking("measuring this machine ", sys.stdout):
         machine = Machine.measured(settings.device)
     fp32, bf16 = (machine.peak_flops[dtype] / 1e9 for dtype in (torch.float32, torch.bfloat16))
-    print(
-        f"  {fp32:,.0f} GFLOP/s in float32, {bf16:,.0f} in bfloat16, "
-        f"{machine.memory_bandwidth / 1e9:.1f} GB/s"
-    )
+    bandwidth = f"{machine.memory_bandwidth / 1e9:.1f} GB/s"
+    print(f"  {fp32:,.0f} GFLOP/s in float32, {bf16:,.0f} in bfloat16, {bandwidth}")
     if chosen.again and folder.is_dir():
         for old in folder.iterdir():
             old.unlink()
@@ -190,10 +188,9 @@ def _settings(chosen: argparse.Namespace) -> flying.Settings:
     usual, known = SIZES[chosen.size], {field.name for field in fields(flying.Settings)}
     said = {name: got for name, got in vars(chosen).items() if name in known and got is not None}
     for name in ("steps", "batch", "micro_batch"):
+        option = f"--{name.replace('_', '-')}"
         if said.get(name, 1) < 1:
-            raise submit.Refused(
-                f"--{name.replace('_', '-')}: expected at least 1; got {said[name]}"
-            )
+            raise submit.Refused(f"{option}: expected at least 1; got {said[name]}")
     batch = said.get("batch", usual.batch)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     others = {"steps": usual.steps, "batch": batch, "micro_batch": batch, "device": device}
@@ -201,13 +198,10 @@ def _settings(chosen: argparse.Namespace) -> flying.Settings:
     if settings.size == "wren" and settings.device != "cuda":
         raise submit.Refused("--size wren needs a GPU of 80 GB")
     if not 0 <= settings.segments <= usual.num_layers:
-        raise submit.Refused(
-            f"--checkpointing is between 0 and {usual.num_layers}, the number of layers"
-        )
-    if settings.micro_batch > batch:
-        raise submit.Refused(
-            f"--micro-batch {settings.micro_batch} is more than the batch of {batch}"
-        )
+        most = f"{usual.num_layers}, the number of layers"
+        raise submit.Refused(f"--checkpointing is between 0 and {most}")
+    if (given := settings.micro_batch) > batch:
+        raise submit.Refused(f"--micro-batch {given} is more than the batch of {batch}")
     return settings
 
 

@@ -226,9 +226,8 @@ class Live:
         line = f"step {steps}/{self._of}  "
         if seconds:
             left = round((self._of - steps) * seconds)
-            line += (
-                f"loss {last_loss(self._log.losses):.3f}  {self._tokens / seconds:,.0f} tokens/s  "
-            )
+            loss = last_loss(self._log.losses)
+            line += f"loss {loss:.3f}  {self._tokens / seconds:,.0f} tokens/s  "
             line += f"{self._mfu(seconds)}{left // 60}:{left % 60:02} left  "
         if self._out.isatty():
             self._out.write(f"\r{f'{line}({now - self._began:.0f} s)':<78}")

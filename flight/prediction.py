@@ -62,9 +62,8 @@ def seconds_of(work: Callable[[], Any], device: str, budget: float = 0.5) -> flo
 def peak_of(device: str, dtype: torch.dtype, budget: float = 0.5) -> float:
     """FLOP/s of a large product, measured without a random number."""
     a = torch.ones(1024, 1024, device=device, dtype=dtype)
-    return (
-        2 * 1024**3 / seconds_of(partial(torch.mm, a, a, out=torch.empty_like(a)), device, budget)
-    )
+    product = partial(torch.mm, a, a, out=torch.empty_like(a))
+    return 2 * 1024**3 / seconds_of(product, device, budget)
 
 
 @dataclass(frozen=True)

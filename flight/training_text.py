@@ -20,11 +20,8 @@ def sources() -> list[Path]:
     library = Path(os.__file__).parent
     found = [*library.glob("*.py"), *library.glob("*/*.py")]
     named = {path.relative_to(library).as_posix(): path for path in found}
-    return [
-        named[name]
-        for name in sorted(named)
-        if "site-packages" not in name and not name.startswith(SKIPPED)
-    ]
+    names = [name for name in sorted(named) if not name.startswith(SKIPPED)]
+    return [named[name] for name in names if "site-packages" not in name]
 
 
 def make(megabytes: float = MEGABYTES) -> bytes:

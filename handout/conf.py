@@ -3,9 +3,8 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(
-    0, str(Path(__file__).parents[1])
-)  # for grader and handout.site, wherever Sphinx is started
+# For grader and handout.site, wherever Sphinx is started.
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from grader import __version__
 
@@ -37,9 +36,8 @@ html_static_path = ["site/static"]
 html_css_files = ["math.css", "site.css"]
 html_js_files = ["page.js", "calculators_data.js", "calculators.js", "quiz.js"]
 html_copy_source = html_show_sourcelink = html_show_sphinx = html_show_copyright = False
-html_show_search_summary = (
-    False  # it would fetch the pages that it quotes, which a browser refuses for files
-)
+# It would fetch the pages that it quotes, which a browser refuses for files.
+html_show_search_summary = False
 html_last_updated_fmt = None
 html_use_index = False
 pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"

@@ -9,12 +9,11 @@ is a fault of the test.
 and leaves out the private values.
 """
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kit.loaded_libraries import is_array, is_scalar, is_tensor
 from kit.safe_text import labelled, pointer
@@ -37,7 +36,6 @@ UNWRITTEN_HERE = (("NaN", f"{READ_TOO_EARLY} Or is 0 divided by 0?"),)
 # Wrong answers, each with a hint.
 Hints = Mapping[Any, str] | Sequence[tuple[Any, str]]
 
-Checked = ParamSpec("Checked")
 NAMES = {"<class 'torch.Tensor'>": "a tensor"}
 BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}"}
 
@@ -87,17 +85,6 @@ def drawn(pair: Callable[[], tuple[Any, Any]]) -> Iterator[None]:
         raise
 
 
-def _drawn(check: Callable[Checked, None]) -> Callable[Checked, None]:
-    """Let a check's mismatch have the pair that it compares: its first two arguments."""
-
-    @functools.wraps(check)
-    def checked(*given: Checked.args, **options: Checked.kwargs) -> None:
-        with drawn(lambda: (given[1], given[0])):
-            check(*given, **options)
-
-    return checked
-
-
 def render(mismatch: Mismatch, *, problem: str, section: str) -> str:
     """Format a mismatch with its values for a public test, under the problem and the function.
 
@@ -141,7 +128,6 @@ def kind(
     one.wrong_type(" or ".join(NAMES.get(str(each), each.__name__) for each in kinds), got)
 
 
-@_drawn
 def value(
     got: object,
     expected: object,
@@ -166,7 +152,7 @@ def value(
     Raises:
         Mismatch: The value or its type differs.
     """
-    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
+    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint, (expected, got))
     one.not_nothing(got, expected, optional=optional)
     if problem := _first_difference(got, expected):
         reason, where = problem
@@ -245,7 +231,6 @@ def number(
         one.fail(f"wrong value{one.which}", expected=expected_text, got=got_text, facts=[off])
 
 
-@_drawn
 def tensor(
     got: object,
     expected: "Tensor",
@@ -270,7 +255,7 @@ def tensor(
     Raises:
         Mismatch: `got` is not such a tensor.
     """
-    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
+    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint, (expected, got))
     one.not_nothing(got, expected)
     if not is_tensor(got):
         one.wrong_type("a tensor", got)
@@ -288,7 +273,6 @@ def tensor(
         one.same_values(*values, lambda x: x.to(wide), exact=exact, atol=atol, rtol=rtol)
 
 
-@_drawn
 def array(
     got: object,
     expected: "np.ndarray[Any, Any]",
@@ -320,7 +304,7 @@ def array(
     exact = expected.dtype.kind not in "fc"
     if not exact and atol is None and rtol is None:
         raise TypeError("expect.array: floats need atol= or rtol=; atol=0 asks for equal ones")
-    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
+    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint, (expected, got))
     one.not_nothing(got, expected)
     if not is_array(got):
         one.wrong_type("an array", got)
@@ -538,10 +522,18 @@ class _Complaint:
 
     Args:
         name: Which of several values this is; empty if there is one.
+        pair: What is expected and what came, if a picture of both may help.
     """
 
-    def __init__(self, of: str, name: str = "", inputs: str = "", hint: str | None = None) -> None:
-        self.of, self.inputs, self.hint = of, inputs, hint
+    def __init__(
+        self,
+        of: str,
+        name: str = "",
+        inputs: str = "",
+        hint: str | None = None,
+        pair: tuple[Any, Any] | None = None,
+    ) -> None:
+        self.of, self.inputs, self.hint, self.pair = of, inputs, hint, pair
         self.which = f" of {name}" if name else ""
 
     def fail(
@@ -557,7 +549,9 @@ class _Complaint:
         inputs = self.inputs if shows_inputs else ""
         values = [("expected", expected), ("got", got), ("inputs", inputs)]
         values = [(label, text) for label, text in values if text]
-        raise Mismatch(self.of, reason, facts=facts, values=values, hint=self.hint)
+        error = Mismatch(self.of, reason, facts=facts, values=values, hint=self.hint)
+        error.pair = self.pair
+        raise error
 
     def wrong_type(self, expected: str, got: object) -> NoReturn:
         """Say that it should be something else."""

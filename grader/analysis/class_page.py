@@ -1,6 +1,8 @@
 """The web page of a class: answers to a teacher's questions after a deadline, with the students."""
 
 import json
+import math
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,9 +15,8 @@ from grader.classroom.class_records import State
 from grader.report import html_pages
 from grader.report.shared_wording import clean, number
 
-HERE = Path(__file__).parent
-TEMPLATES = HERE / "templates"
-SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "templates/class_charts.js")
+TEMPLATES = Path(__file__).parent / "templates"
+BARS = 20  # of the distribution of points, at most
 TOP = 15  # mistakes that are shown at first
 SHOWN_TESTS = 12  # tests that are shown at first
 # The states that a person has to act on, the most urgent first.
@@ -32,13 +33,13 @@ def render(
         title=f"{clean(title, 100)}: the class",
         folder=TEMPLATES,
         styles=[(TEMPLATES / "class.css").read_text(encoding="utf-8")],
-        scripts=[(HERE / name).read_text(encoding="utf-8") for name in SCRIPTS],
-        loose_style=True,  # Observable Plot puts a style element into each plot
+        scripts=[(TEMPLATES / "class_tables.js").read_text(encoding="utf-8")],
         heading=clean(title, 100),
         made=(at or datetime.now(UTC)).strftime("%Y-%m-%d %H:%M UTC"),
         with_names=with_names,
         survey=survey,
         spread=Spread.of(survey.points),
+        bars=_bars(survey),
         by_time=_by_time(survey),
         advances=[at for at, topic in enumerate(survey.problems) if topic.advance],
         states=[(state.words, states.count(state)) for state in State if state in states],
@@ -56,7 +57,7 @@ def render(
         number=number,
         per_cent=_per_cent,
         decimals=lambda x: "–" if x is None else f"{x:.2f}".replace("-", "−"),
-        data=_data(survey, with_names),
+        data=_data(survey),
     )
 
 
@@ -84,19 +85,46 @@ def _cases(survey: Survey, with_names: bool) -> list[dict[str, object]]:
     return found
 
 
+@dataclass
+class Bar:
+    """Some students: those whose points lie between two whole numbers."""
+
+    words: str
+    students: list[int] = field(default_factory=list)  # their numbers
+    late: int = 0  # how many of them are late
+
+
+def _bars(survey: Survey) -> list[Bar]:
+    """The distribution of points in bars of one width."""
+    most = max(1, math.ceil(survey.max_score))
+    width = math.ceil(most / BARS)
+    bars = [Bar(f"{low} to {min(low + width, most)} points") for low in range(0, most, width)]
+    for n, member in enumerate(survey.members):
+        if (points := member.standing.points) is not None:
+            bar = bars[min(len(bars) - 1, max(0, int(points // width)))]
+            bar.students.append(n)
+            bar.late += member.standing.days_late > 0
+    return bars
+
+
 # Hours before the deadline at which students hand in: the least of each row, and its words.
 TIMES = [(72.0, "3 days before the deadline, or earlier"), (24.0, "1 to 3 days before"),
          (6.0, "6 to 24 hours before"), (0.0, "in the last 6 hours")]  # fmt: skip
 
 
-def _by_time(survey: Survey) -> list[tuple[str, Spread]]:
-    """The scores, before the late penalty, of those who handed in at about the same time."""
-    found: dict[str, list[float]] = {words: [] for words in (*dict(TIMES).values(), "late")}
-    for member in survey.members:
-        hours, score = member.hours_before, member.standing.score
-        if hours is not None and score is not None:
-            found[next((words for least, words in TIMES if hours >= least), "late")].append(score)
-    return [(words, spread) for words, scores in found.items() if (spread := Spread.of(scores))]
+def _by_time(survey: Survey) -> list[tuple[Bar, Spread]]:
+    """Who handed in at about the same time, and their scores before the late penalty."""
+    rows = [*TIMES, (-math.inf, "late")]
+    bars = {words: Bar(words) for _, words in rows}
+    for n, member in enumerate(survey.members):
+        hours = member.hours_before
+        if hours is not None and member.standing.score is not None:
+            bars[next(words for least, words in rows if hours >= least)].students.append(n)
+    scores = [
+        [survey.members[n].standing.score or 0.0 for n in bar.students] for bar in bars.values()
+    ]
+    spreads = zip(bars.values(), map(Spread.of, scores), strict=True)
+    return [(bar, spread) for bar, spread in spreads if spread]
 
 
 def _per_cent(share: float | None) -> str:
@@ -106,15 +134,16 @@ def _per_cent(share: float | None) -> str:
     return "> 99 %" if text == "100 %" and share < 1 - 1e-9 else text
 
 
-def _data(survey: Survey, with_names: bool) -> Markup:
-    """The data for the plots and filters, as JSON that is safe inside a script element."""
+def _data(survey: Survey) -> Markup:
+    """The data for the filters, as JSON that is safe inside a script element."""
     found = {
-        "max": survey.max_score,
+        "bars": [_students(bar.words, bar.students) for bar in _bars(survey)],
+        "times": [_students(bar.words, bar.students) for bar, _ in _by_time(survey)],
         "problems": [topic.id for topic in survey.problems],
         "sections": [group.name for group in survey.groups],
-        "members": [_member(survey, member, with_names) for member in survey.members],
+        "members": [_member(survey, member) for member in survey.members],
         "mistakes": [
-            {"name": f"{survey.problems[one.problem].id}: {one.text}", "students": one.students}
+            _students(f"{survey.problems[one.problem].id}: {one.text}", one.students)
             for one in survey.mistakes
         ],
         "tests": [test.id for test in survey.tests],
@@ -123,21 +152,21 @@ def _data(survey: Survey, with_names: bool) -> Markup:
     return Markup(text.replace("<", "\\u003c"))
 
 
-def _member(survey: Survey, member: Member, with_names: bool) -> dict[str, object]:
-    """A student's data; the exact time is left out where it would tell who somebody is."""
-    standing, hours = member.standing, member.hours_before
+def _students(name: str, numbers: list[int]) -> dict[str, object]:
+    return {"name": name, "students": numbers}
+
+
+def _member(survey: Survey, member: Member) -> dict[str, object]:
+    standing = member.standing
     problems = [topic.id for topic in survey.problems]
     names = [group.name for group in survey.groups]
     return {
         "name": member.name,
         "section": names.index(clean(standing.student.section, 50)),
         "state": standing.state.words,
-        "points": standing.points,
         "late": standing.days_late,
         "begun": [share is not None for share in member.shares],
         "failed": member.failed,
-        "score": standing.score,
-        "hours": round(hours, 2) if hours is not None and with_names else None,
         "tries": item_analysis.in_words(member.tries, problems),
         "stalls": [
             at for at, one in enumerate(problems) if item_analysis.is_stalled(one, member.tries)

@@ -42,7 +42,7 @@ def groups(whole: Class, *, top: int) -> list[EqualAnswers]:
     """The largest groups of students whose failures are equal and unexplained, largest first."""
     found: dict[Alike, EqualAnswers] = {}
     members: dict[Alike, list[Standing]] = {}
-    for standing in whole.standings(problems=False):
+    for standing in whole.standings():
         result = whole.result(standing) if standing.state is State.GRADED else None
         for problem in result.problems if result else []:
             for alike, cost in costs(problem).items():

@@ -68,7 +68,6 @@ class _Throttled(Exception):
 
 class CanvasCourse(msgspec.Struct, frozen=True):
     name: str = ""
-    workflow_state: str = ""
     concluded: bool = False
 
 

@@ -98,7 +98,7 @@ def mark(text: str) -> str:
 def require_gradable(course: CanvasCourse, assignment: CanvasAssignment) -> None:
     """Refuse an assignment whose grades cannot be set, or mean something else than points."""
     for is_so, why in (
-        (course.concluded or course.workflow_state == "completed", "the course is concluded"),
+        (course.concluded, "the course is concluded"),
         (not assignment.published, "it is not published"),
         (assignment.in_closed_grading_period, "its grading period is closed"),
         (

@@ -118,14 +118,13 @@ COLUMNS = """
     AND NOT EXISTS (SELECT * FROM json_each({0}) WHERE type != 'text') END
 """
 CHECKS = {
-    "student": {"columns": COLUMNS},
-    "attempt": {"submitted_at": f"{{0}} = '' OR {TIME}"},
-    "grade": {"score": POINTS, "max_score": POINTS, "pending": POINTS},
-    "score": {"score": POINTS, "max_score": POINTS, "pending": POINTS},
-    "override": {"at": TIME, "points": POINTS},
-    "extension": {"until": TIME},
-    "answer": {"points": POINTS},
-    "push": {"at": TIME, "points": POINTS},
+    COLUMNS: ["student.columns"],
+    TIME: ["override.at", "extension.until", "push.at"],
+    f"{{0}} = '' OR {TIME}": ["attempt.submitted_at"],
+    POINTS: [
+        *("grade.score", "grade.max_score", "grade.pending", "score.score", "score.max_score"),
+        *("score.pending", "override.points", "answer.points", "push.points"),
+    ],
 }
 REFERRING = ("applied", "request")  # tables that are useless without the rows that they refer to
 
@@ -237,8 +236,9 @@ def _prepare(path: Path, database: sqlite3.Connection) -> None:
 
 def _check_values(database: sqlite3.Connection) -> None:
     """Check the values that commands compute with; somebody may have edited the file."""
-    for table, columns in CHECKS.items():
-        for name, check in columns.items():
+    for check, places in CHECKS.items():
+        for place in places:
+            table, _, name = place.partition(".")
             query = f"SELECT {name} FROM {table} WHERE ({check.format(name)}) IS NOT TRUE"
             if row := database.execute(query).fetchone():
                 raise DamagedBook(f"{table} has {one_line(repr(row[0]), 100)} as {name}")

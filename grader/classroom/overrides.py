@@ -48,7 +48,7 @@ def read(path: Path, whole: Class, *, column: str, reason: str, anyway: bool) ->
             f"{path}:{line}: expected the columns {', '.join(listed)}, found "
             f"{one_line(', '.join(header), 200)}"
         )
-    standings = {one.student.id: one for one in whole.standings(problems=False)}
+    standings = {one.student.id: one for one in whole.standings()}
     found: dict[tuple[str, str], Decision] = {}
     errors: list[str] = []
     for line, row in rows:

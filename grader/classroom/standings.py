@@ -75,20 +75,17 @@ class Class:
             )
         return {}
 
-    def standings(
-        self, *, setups: Sequence[int] | None = None, problems: bool = True
-    ) -> list[Standing]:
+    def standings(self, *, setups: Sequence[int] | None = None) -> list[Standing]:
         """Every student's standing, by id; see the function `standings`."""
         setups = self.book.results.counting() if setups is None else setups
-        most = self._max_score(setups)
-        found = standings(self.book, self.rules, most, setups=setups, problems=problems)
+        found = standings(self.book, self.rules, self._max_score(setups), setups=setups)
         paths, accepted = self.book.attempts.paths(), self.course.accepted
         return [_of_another_course(s, paths.get(s.sources or "", set()), accepted) for s in found]
 
     def standing(self, student: str, *, by_beginning: bool = False) -> Standing:
         """The standing of the student whom a person means; see `find`."""
         wanted = self.find(student, by_beginning=by_beginning)
-        return next(one for one in self.standings(problems=False) if one.student.id == wanted)
+        return next(one for one in self.standings() if one.student.id == wanted)
 
     def find(self, text: str, *, by_beginning: bool = False, removed: bool = False) -> str:
         """The id of the student with this id, or else name, address or former id, in any case.
@@ -203,15 +200,13 @@ def standings(
     max_score: float,
     *,
     setups: Sequence[int] | None = None,
-    problems: bool = True,
 ) -> list[Standing]:
     overrides, extensions = book.decisions.overrides(), book.decisions.extensions()
     comments = book.feedback.comments()
     requests = defaultdict[str, list[RegradeRequest]](list)
     for one in book.feedback.requests():
         requests[one.student].append(one)
-    problems = problems or any(one.problem for given in overrides.values() for one in given)
-    grades = _grades(book, book.results.counting() if setups is None else setups, problems)
+    grades = _grades(book, book.results.counting() if setups is None else setups)
     attempts = defaultdict[str, list[Attempt]](list)
     for attempt in book.attempts.all():
         attempts[attempt.student].append(attempt)
@@ -236,9 +231,9 @@ def standings(
     return found
 
 
-def _grades(book: Gradebook, setups: Sequence[int], problems: bool) -> dict[str, Grade]:
+def _grades(book: Gradebook, setups: Sequence[int]) -> dict[str, Grade]:
     """The grades, by the hash of their sources; if both devices have a run, it needs both."""
-    each = {book.setups.get(n).device: book.results.grades(n, problems=problems) for n in setups}
+    each = {book.setups.get(n).device: book.results.grades(n) for n in setups}
     if not {"cpu", "cuda"} <= each.keys():
         return next(iter(each.values()), {})
     found = dict(each.get("cpu+cuda", {}))

@@ -25,7 +25,7 @@ WIDE = 200  # the width if stdout is not a terminal, so that lines stay whole
 
 def status(whole: Class, *, verbose: bool) -> str:
     """Counts of the class, who needs attention or everyone, and the open regrade requests."""
-    found, book = whole.standings(problems=False), whole.book
+    found, book = whole.standings(), whole.book
     lines = [_counts(found)]
     lines += [
         f"a run with --device {device} is under way, with results of "
@@ -75,15 +75,14 @@ def _requests(found: list[RegradeRequest], *, verbose: bool) -> list[str]:
 def _notes_on_names(whole: Class, found: list[Standing]) -> list[str]:
     """Who may have handed in a solution under another name, in the attempt that counts."""
     counting = {(one.student.id, one.attempt): one for one in found}
-    numbers, notes = Counter[str](), list[str]()
-    for attempt in whole.book.attempts.all():
-        numbers[attempt.student] += 1
-        if standing := counting.get((attempt.student, numbers[attempt.student])):
-            notes += [
-                one_line(f"{called(standing.student)}: {one.path}: {one.reason}", 300)
-                for one in attempt.ignored
-                if handing_in.MEANT in one.reason
-            ]
+    numbers = whole.book.attempts.numbers()
+    notes = [
+        one_line(f"{called(standing.student)}: {one.path}: {one.reason}", 300)
+        for attempt in whole.book.attempts.all()
+        if (standing := counting.get((attempt.student, numbers[attempt.id])))
+        for one in attempt.ignored
+        if handing_in.MEANT in one.reason
+    ]
     more = [f"and {len(notes) - SHOWN} more such files"] if len(notes) > SHOWN else []
     return [*notes[:SHOWN], *more]
 
@@ -163,7 +162,7 @@ def student(whole: Class, standing: Standing) -> str:
     entries = book.students.entries.of(who)[1:]
     if entries:
         lines.append(f"  also known as {', '.join(entries)}")
-    grades = [book.results.grades(setup, problems=False) for setup in book.results.counting()]
+    grades = [book.results.grades(setup) for setup in book.results.counting()]
     for number, attempt in enumerate(book.attempts.all(who), start=1):
         mark = "counts" if number == standing.attempt else ""
         score = next((g[attempt.sources or ""].score for g in grades if attempt.sources in g), None)

@@ -17,8 +17,6 @@ from grader.submission.submissions import Submission
 from kit import handing_in
 from kit.safe_text import one_line
 
-IN_ORDER = "ORDER BY submitted_at, number, id"
-
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     id: int  # its number in the gradebook, in the order in which attempts were added
@@ -88,7 +86,9 @@ class Attempts(BookPart):
         entries = self.entries
         wanted = entries.of(student) if student else []
         where = f"WHERE student IN ({', '.join('?' * len(wanted))})" if student else ""
-        rows = self._db.execute(f"SELECT * FROM attempt {where} {IN_ORDER}", wanted)
+        rows = self._db.execute(
+            f"SELECT * FROM attempt {where} ORDER BY submitted_at, number, id", wanted
+        )
         found = [
             of_row(
                 Attempt,
@@ -136,12 +136,11 @@ class Attempts(BookPart):
 
     def numbers(self) -> dict[int, int]:
         """For the id of each attempt, its place among its student's attempts, from 1."""
-        id_of = self.entries.id_of
         found: dict[int, int] = {}
         count: Counter[str] = Counter()
-        for row in self._db.execute(f"SELECT id, student FROM attempt {IN_ORDER}"):
-            count[id_of(row["student"])] += 1
-            found[row["id"]] = count[id_of(row["student"])]
+        for one in self.all():
+            count[one.student] += 1
+            found[one.id] = count[one.student]
         return found
 
 

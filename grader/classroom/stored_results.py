@@ -81,7 +81,7 @@ class Results(BookPart):
 
     def fill(self, whole: int, part: int, rest: int) -> None:
         """Store for a setup the results of a part that was graded again, and of the rest."""
-        for sources, grade in self.grades(rest, problems=False).items():
+        for sources, grade in self.grades(rest).items():
             old, new = self.result(sources, rest), self.result(sources, part)
             if old is None:
                 self.note_fault(whole, sources, grade.fault)
@@ -132,13 +132,13 @@ class Results(BookPart):
         found = (self.result(sources, setup) for setup in setups if sources)
         return next((result for result in found if result is not None), None)
 
-    def grades(self, setup: int, *, problems: bool = True) -> dict[str, Grade]:
-        """The results of a setup, by the hash of their sources; reading problems takes a second."""
+    def grades(self, setup: int) -> dict[str, Grade]:
+        """The results of a setup, by the hash of their sources."""
         scores: dict[int, dict[str, float]] = {}
         for row in self._db.execute(
             "SELECT score.grade, problem, score.score FROM score JOIN grade ON grade.id = grade"
-            " WHERE setup = ? AND ?",
-            (setup, problems),
+            " WHERE setup = ?",
+            (setup,),
         ):
             scores.setdefault(row["grade"], {})[row["problem"]] = row["score"]
         rows = self._db.execute(

@@ -182,8 +182,8 @@ class Switch:
 
 def losing(whole: Class, counting: Sequence[int]) -> list[Standing]:
     """The students who have a grade now, and would have none if these setups counted."""
-    now = whole.standings(problems=False)
-    then = whole.standings(setups=counting, problems=False)
+    now = whole.standings()
+    then = whole.standings(setups=counting)
     return [
         after
         for before, after in zip(now, then, strict=True)

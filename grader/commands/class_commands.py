@@ -354,7 +354,7 @@ def _grade(book: Gradebook, setup: int, executor: Executor) -> None:
 
 
 def _any_fault(book: Gradebook, setup: int) -> bool:
-    return any(grade.fault for grade in book.results.grades(setup, problems=False).values())
+    return any(grade.fault for grade in book.results.grades(setup).values())
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -525,7 +525,7 @@ def _regrade(whole: Class, switch: Switch, where: ExecutorFor, *, apply: bool) -
     old, counting = book.setups.current(today.device), switch.counting_with(setup)
     assert old is not None
     _say_changes(whole, old, setup, verbose=False)
-    standings = whole.standings(setups=counting or [setup], problems=False)
+    standings = whole.standings(setups=counting or [setup])
     if faulty := _ids([one for one in standings if one.state is State.GRADER_ERROR]):
         raise GraderFault(
             f"the grader failed on {faulty}; the old results still "
@@ -589,7 +589,7 @@ def diff(
         whole = Class(opened, course, rules)
         if exported is not None:
             theirs = gradescope_comparison.read(exported)
-            found = gradescope_comparison.differences(whole.standings(problems=False), theirs)
+            found = gradescope_comparison.differences(whole.standings(), theirs)
             files.say(status_texts.compared(found, len(theirs)))
             raise typer.Exit(1 if found else 0)
         current = _current(opened, device)

@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import importlib.metadata
+import os
 import re
 import sys
 from functools import lru_cache
@@ -309,15 +310,6 @@ def sources_in(folder: Path) -> dict[str, bytes]:
     }
 
 
-def device_of(hidden_test: Path) -> str:
-    """The device that a file in tests/hidden needs, which its name determines.
-
-    Every run collects all tests and defers those for the other device. Each result therefore lists
-    the whole suite, and two results can be compared test by test.
-    """
-    return "cuda" if hidden_test.name == HIDDEN_TESTS["cuda"] else "cpu"
-
-
 @lru_cache(maxsize=4096)  # asked several times for each test
 def problem_of_file(hidden_test: str) -> str:
     """The id of the problem that a file in tests/hidden, or the pytest id of a test, belongs to."""
@@ -390,16 +382,13 @@ def load(root: Path | None = None) -> Course:
     """
     folder = _own_root() if root is None else root.absolute()
     path = folder / "assignment" / "problems.toml"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as e:
+    if not os.path.isfile(path):
         if root is None:
-            raise CourseFault(f"no course in {folder}: {e}") from None
+            raise CourseFault(f"no course in {folder}: there is no {path}")
         why = f"there is no {path}" if root.is_dir() else "it is a file"
         why = why if root.exists() else "there is no such folder"
-        raise UsageError(f"--course {root}: expected the folder of a course; {why}") from None
-    except UnicodeDecodeError as e:
-        raise CourseFault(f"{path} is not UTF-8 text: {e}") from None
+        raise UsageError(f"--course {root}: expected the folder of a course; {why}")
+    text = text_of(path)
     listed = problems_toml.load(
         text, {name: kind for name, kind in Limits.__annotations__.items() if kind in (int, float)}
     )

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from grader.base.errors import Status
-from grader.course.courses import Problem, device_of, id_of_test, problem_of_file
+from grader.course.courses import HIDDEN_TESTS, Problem, id_of_test, problem_of_file
 from grader.results.points import HARM, weights_by_harm
 from grader.results.result_records import SUITE, Outcome, worst
 from grader.solutions.known_mistakes import Mistake
@@ -74,37 +74,34 @@ class Outcomes:
         return self._problems[problem_of_file(str(item.path))]
 
     def of(self, item: pytest.Item) -> TestFunction:
-        """The function of a test, created when it is first requested."""
-        problem, device = self.problem_of(item), device_of(item.path)
+        """The function of a test, created when it is first requested.
+
+        Every run collects the tests for all devices, so two results can be compared test by test.
+        """
+        problem = self.problem_of(item)
+        device = "cuda" if item.path.name == HIDDEN_TESTS["cuda"] else "cpu"
         name = id_of_test(device, getattr(item, "originalname", None) or item.name)
         if (problem.id, name) not in self._functions:
-            self._functions[problem.id, name] = TestFunction(
-                problem, name, device, self._weight_of(item, problem), self._harm_of(item, problem)
-            )
+            weight, harm = self._marks_of(item, problem)
+            self._functions[problem.id, name] = TestFunction(problem, name, device, weight, harm)
         return self._functions[problem.id, name]
 
-    def _weight_of(self, item: pytest.Item, problem: Problem) -> int:
-        mark = item.get_closest_marker("points")
-        weight = mark.args[0] if mark else 1
-        if type(weight) is int and weight >= 1:
-            return weight
-        self.faults[problem.id] = (
-            f"{item.name} is marked points({weight}): expected a whole number above 0"
-        )
-        return 1
-
-    def _harm_of(self, item: pytest.Item, problem: Problem) -> str:
-        mark = item.get_closest_marker("harm")
-        if mark is None:
-            return ""
-        harm = str(mark.args[0]) if mark.args else ""
-        if harm not in HARM:
-            self.faults[problem.id] = (
-                f"{item.name} is marked harm({harm!r}): expected one of {', '.join(HARM)}"
-            )
-        elif item.get_closest_marker("points"):
-            self.faults[problem.id] = f"{item.name} is marked harm and points: expected one of them"
-        return harm
+    def _marks_of(self, item: pytest.Item, problem: Problem) -> tuple[int, str]:
+        """The weight and the class of harm that a test is marked with."""
+        points, harmful = item.get_closest_marker("points"), item.get_closest_marker("harm")
+        weight = points.args[0] if points else 1
+        harm = str(harmful.args[0]) if harmful and harmful.args else ""
+        wrong = ""
+        if type(weight) is not int or weight < 1:
+            wrong = f"points({weight}): expected a whole number above 0"
+        elif harmful and harm not in HARM:
+            wrong = f"harm({harm!r}): expected one of {', '.join(HARM)}"
+        elif harmful and points:
+            wrong = "harm and points: expected one of them"
+        if wrong:
+            self.faults[problem.id] = f"{item.name} is marked {wrong}"
+            return 1, harm
+        return weight, harm
 
     def _weigh(self, problem: Problem, functions: list[TestFunction]) -> None:
         """Let the weights of tests with classes of harm follow from these classes.

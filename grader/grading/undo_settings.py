@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 Setting = tuple[Callable[[], Any], Callable[[Any], object]]  # reads it, and sets it
@@ -41,25 +41,16 @@ def _of_torch() -> tuple[Setting, ...]:
         (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
         (_autocast_nesting, _set_autocast_nesting),
         (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
-        *_autocast_on("cpu"),
-        *_autocast_on("cuda"),
+        *(
+            (partial(get, device), partial(put, device))
+            for device in ("cpu", "cuda")
+            for get, put in (
+                (torch.is_autocast_enabled, torch.set_autocast_enabled),
+                (torch.get_autocast_dtype, torch.set_autocast_dtype),
+            )
+        ),
         (_dispatch_modes, _exit_modes),
     )
-
-
-def _autocast_on(device: str) -> list[Setting]:
-    import torch
-
-    return [
-        (
-            lambda: torch.is_autocast_enabled(device),
-            lambda on: torch.set_autocast_enabled(device, on),
-        ),
-        (
-            lambda: torch.get_autocast_dtype(device),
-            lambda dtype: torch.set_autocast_dtype(device, dtype),
-        ),
-    ]
 
 
 def _autocast_nesting() -> int:

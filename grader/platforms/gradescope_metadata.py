@@ -18,19 +18,9 @@ class Assignment(msgspec.Struct, frozen=True):
     due_date: datetime | None = None
 
 
-class PreviousSubmission(msgspec.Struct, frozen=True):
-    autograder_error: bool | None = None  # whether its run failed through no fault of the student
-
-
 class Metadata(msgspec.Struct, frozen=True):
     created_at: datetime | None = None  # when the submission was handed in
     assignment: Assignment = Assignment()
-    previous_submissions: list[PreviousSubmission] = []  # earlier submissions by the same students
-
-    @property
-    def attempt(self) -> int:
-        """The number of this attempt; runs that failed by our fault were none."""
-        return 1 + sum(not one.autograder_error for one in self.previous_submissions)
 
 
 def read(path: Path) -> Metadata:

@@ -132,8 +132,7 @@ def _graded(home: Path, course: Course, rules: Policy, container: Container, beg
     metadata = gradescope_metadata.read(home / "submission_metadata.json")
     score = None if result.has_grader_error else result.score
     late = gradescope_metadata.lateness(metadata, rules, score)
-    reported = Reported(result, late, shows=rules.gradescope, attempt=metadata.attempt)
-    return gradescope_report.render(reported)
+    return gradescope_report.render(Reported(result, late, shows=rules.gradescope))
 
 
 def _limits(course: Course, container: Container, seconds: float) -> list[str]:

@@ -40,7 +40,6 @@ def render(reported: Reported) -> str:
     tests = [] if result.has_grader_error else _tests(result, shows)
     grader = result.grader
     versions = {"grader": clean(grader.version), "suite_sha256": clean(grader.suite_sha256)}
-    attempt = {} if reported.attempt is None else {"attempt": reported.attempt}
     # Gradescope adds the nickname that the student chose.
     entry = {"name": "Points", "value": round(points or 0.0, 2), "order": "desc"}
     return _text(
@@ -51,7 +50,7 @@ def render(reported: Reported) -> str:
             "output_format": "text",
             "visibility": shows.results,
             "stdout_visibility": shows.printed,
-            "extra_data": {**versions, **attempt},
+            "extra_data": versions,
             **({} if points is None or not shows.leaderboard else {"leaderboard": [entry]}),
             **({"tests": tests} if tests else {}),
         }

@@ -24,13 +24,11 @@ def render(
     folder: Path = TEMPLATES,
     styles: Sequence[str] = (),
     scripts: Sequence[str] = (),
-    loose_style: bool = False,
     **values: Any,
 ) -> str:
     """A whole page from a template that extends `base.html`, whose values are all escaped.
 
-    Styles follow `base.css`, and scripts, only trusted ones, run at the end of the page. With
-    `loose_style`, every inline style is allowed, for a library that makes style elements.
+    Styles follow `base.css`, and scripts, only trusted ones, run at the end of the page.
     """
     look = (TEMPLATES / "base.css").read_text(encoding="utf-8")
     style = "\n".join([look, *styles])
@@ -41,7 +39,7 @@ def render(
             title=title,
             style=_raw(style, "style"),
             scripts=[_raw(script, "script") for script in scripts],
-            content_policy=_content_policy(style, scripts, loose_style),
+            content_policy=_content_policy(style, scripts),
             **values,
         )
     )
@@ -72,12 +70,11 @@ def with_code(text: str) -> Markup:
     )
 
 
-def _content_policy(style: str, scripts: Sequence[str], loose_style: bool) -> Markup:
+def _content_policy(style: str, scripts: Sequence[str]) -> Markup:
     """The page's Content-Security-Policy: its own style and scripts, and embedded pictures."""
-    styles = "'unsafe-inline'" if loose_style else _hash(style)
     rules = [
         "default-src 'none'",
-        f"style-src {styles}",
+        f"style-src {_hash(style)}",
         f"script-src {' '.join(map(_hash, scripts)) or chr(39) + 'none' + chr(39)}",
         "img-src data:",
         "base-uri 'none'",

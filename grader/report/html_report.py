@@ -1,6 +1,6 @@
 """The result as one HTML page for the student: what to do next, then each mistake once.
 
-The page needs no other file, no network and no script, and prints on two sheets.
+The page needs no other file, no network and no script.
 """
 
 from pathlib import Path

@@ -45,7 +45,6 @@ class Reported:
     # For each problem's id, the address of that section, if it has one.
     links: Mapping[str, str] = field(default_factory=dict)
     shows: Shows = field(default_factory=Shows)  # what Gradescope shows to students
-    attempt: int | None = None  # the number of the attempt that Gradescope names; None elsewhere
     # Whether the terminal shows every reason with all details, not only the costliest.
     verbose: bool = False
     console: Console | None = None  # the terminal that its report is printed on; None for a file

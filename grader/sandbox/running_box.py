@@ -5,6 +5,7 @@ import os
 import selectors
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import weakref
@@ -17,11 +18,13 @@ from grader.base import interrupts
 from grader.base.errors import CourseFault, GraderFault, SandboxUnavailable
 from grader.sandbox import visible_files
 from grader.sandbox.levels import Level
-from grader.sandbox.levels.level import Order, Plan, nothing
+from grader.sandbox.levels.level import Order, Plan
 from kit.safe_text import printable
 
 START_SECONDS = 120.0
 END_SECONDS = 15.0
+# Of the sender of a message, as the kernel adds them: process id outside the box, user, group.
+CREDENTIALS = struct.Struct("iII")
 
 
 class RunningBox:
@@ -42,7 +45,6 @@ class RunningBox:
         self._level = level
         self._folder = level.new_folder()
         self._errors: IO[bytes] = tempfile.TemporaryFile()
-        self._info = nothing()
         # What the zygote reports about itself; empty until it is ready.
         self.facts: dict[str, Any] = {}
         # The security properties that were verified; empty until then, and without isolation.
@@ -52,6 +54,7 @@ class RunningBox:
         self._pidfd: int | None = None
         self._requests = 0
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
             self._start(plan, theirs.fileno())
         except BaseException:
@@ -72,8 +75,7 @@ class RunningBox:
                 user=user,
                 output=self._errors,
             )
-            started = self._level.start(order)
-            self.process, self._info = started.process, started.info
+            self.process = self._level.start(order)
             # Also stops the processes if an interrupt comes before the caller has this object.
             self._end_processes = weakref.finalize(
                 self, _end_processes, self._control, self.process, self._level, user
@@ -94,7 +96,7 @@ class RunningBox:
             raise CourseFault(self._refusal)
         self._control.settimeout(START_SECONDS)
         try:
-            hello = self._control.recv(65536)
+            hello, sender, *_ = self._control.recvmsg(65536, socket.CMSG_SPACE(CREDENTIALS.size))
         except TimeoutError:
             raise GraderFault(f"the sandbox was not ready after {START_SECONDS:.0f} s") from None
         if not hello:
@@ -104,7 +106,7 @@ class RunningBox:
             self._refusal = f"problems.toml: preload: {reason}"
             raise CourseFault(self._refusal)
         self._check(self._level.promises(facts))
-        self.host_pid = self._level.host_pid(facts, self._info)
+        self.host_pid, *_ = CREDENTIALS.unpack(sender[0][2])
         if self._level.is_isolated:
             # If memory runs out, the kernel then kills the box first.
             with suppress(OSError):
@@ -179,7 +181,6 @@ class RunningBox:
         return ended
 
     def _forget_files(self) -> None:
-        self._info.close()
         self._errors.close()
         self._level.empty(Path(self._folder.name))
         self._folder.cleanup()

@@ -35,13 +35,9 @@ class Sandbox:
     caller can do its own slow imports.
 
     Args:
-        tests: The course's tests folder; the worker sees only its probes.
         isolation: The level of isolation; `levels.strongest` chooses one.
-        scratch_bytes: How much a test may write to /tmp, all files together.
-        packages: The packages that a submission may import, as in `Course`.
-        preload: The modules that the zygote imports before the first test.
         gpu: The GPU that tests may use, during a `turn`.
-        tools: The programs that a submission may start.
+        tests, scratch_bytes, packages, preload, tools: See `Plan`.
 
     Raises:
         SandboxUnavailable: The limits that this process inherited are too low, or bubblewrap is
@@ -273,7 +269,7 @@ class Sandbox:
         """
         self.wait_until_ready()
         facts = self._box.facts
-        environment = self.gpu.described(facts["cuda"]) if self.gpu else {}
+        environment = self.gpu.described(facts.get("cuda")) if self.gpu else {}
         return {**facts, "environment": environment}
 
     @property

@@ -1,38 +1,28 @@
 """A seccomp filter that denies the system calls that a submission may not make.
 
 It is a deny-list, because torch and its libraries use several hundred calls. It denies calls that
-reach beyond the sandbox's namespaces (kernel keyrings, nested namespaces, mounts, other processes'
-memory), calls that have been used to attack the kernel (io_uring, bpf, userfaultfd, perf events),
-calls that tell or leave something about files that Landlock does not protect (owners and attributes
-of files, mounts of the machine), and calls that change the limits or priorities of another process:
-limits set on the zygote would apply to every later submission. Nor may a submission learn what is
-in the machine's memory of a file that all boxes share, or watch who opens it.
+reach beyond the sandbox's namespaces or have been used to attack the kernel; calls that tell or
+leave something about files that Landlock does not protect, or about what is in the machine's memory
+of a file that all boxes share; and calls that change the limits or priorities of another process:
+limits set on the zygote would apply to every later submission.
 
 It also denies every way to hold memory that is in no process's resident set, because that set is
-what the zygote counts: memory files (memfd), System V and POSIX queues, shared memory without a
-file, pages that are moved into a pipe (vmsplice, splice, tee, sendfile), and asynchronous I/O. The
-buffers of sockets are in no resident set either, so they cannot be enlarged. With a GPU, memory
-files and shared memory without a file are allowed, because CUDA needs the first and nobody has
-checked that it does not need the second. Without namespaces, more calls are denied: those that
-reach a network, other processes, or named objects that other processes have left behind. With a GPU
-and without namespaces, ioctl is limited to the requests of ioctls.py, and a process may bind
-sockets that nobody can connect to.
+what the zygote counts. The buffers of sockets are in no resident set either, so they cannot be
+enlarged. With a GPU, memory files and shared memory without a file are allowed, because CUDA needs
+the first and nobody has checked that it does not need the second. Without namespaces, more calls
+are denied: those that reach a network, other processes, or named objects that other processes have
+left behind. With a GPU and without namespaces, ioctl is limited to the requests of ioctls.py, and a
+process may bind sockets that nobody can connect to.
 
 A second filter (`of_tests`) holds for the processes of a test only, not for their zygote, which
 still sets the times of the writable folder. A test cannot set times: anybody may set those of a
-device to the present, and they outlive the box. The present is refused; given times are ignored, as
-on a file system that keeps none, so that shutil.copy2 works. And what fcntl can note at a file
-(leases, watches of a folder, hints) is denied.
-
-Locks of parts of a file are ignored, too. Each holds memory of the kernel that nobody counts, and
-other boxes see it; but sqlite3 refuses to work where locks fail.
+device to the present, and they outlive the box. Locks of parts of a file are ignored: each holds
+memory of the kernel that nobody counts, and other boxes see it, but sqlite3 refuses to work where
+locks fail.
 
 This filter also denies every way to have the kernel send SIGKILL. Therefore a process that dies of
 SIGKILL was killed by its zygote, which says so, or by somebody outside: by the kernel, because
-memory ran out, or by a person. Nothing that a submission does looks like that, so this needs no
-evidence from the rest of the machine. The ways are: kill and its relatives; a signal that a timer,
-a file or the end of a child sends; and a limit of CPU time. Code that must end a process of its own
-uses SIGTERM.
+memory ran out, or by a person. Code that must end a process of its own uses SIGTERM.
 
 The filter is classic BPF, 8 bytes per instruction; see seccomp(2). A denied call fails with EPERM.
 clone3 fails with ENOSYS, because its flags are in memory that a filter cannot read; the C library

@@ -28,13 +28,7 @@ from typing import Any
 handler_of = _signal.getsignal
 SIGNALS = sorted(signal.valid_signals())
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-LIMITS = (
-    resource.RLIMIT_AS,
-    resource.RLIMIT_CPU,
-    resource.RLIMIT_FSIZE,
-    resource.RLIMIT_NOFILE,
-    resource.RLIMIT_NPROC,
-)
+LIMITS = [getattr(resource, f"RLIMIT_{of}") for of in ("AS", "CPU", "FSIZE", "NOFILE", "NPROC")]
 PAUSES = (0.0002, 0.001, 0.005)  # seconds
 ATOMS = (type(None), bool, int, float, complex, str, bytes)
 CONTAINERS = (list, tuple, set, frozenset, deque)

@@ -105,11 +105,8 @@ class Block(NamedTuple):
 
 def written(course: Course) -> dict[str, str]:
     """The notebook of each chapter as JSON, by the chapter's name."""
-    return {
-        name.removesuffix(".md"): _as_json(course, name.removesuffix(".md"), text)
-        for name, text in agreement.pages().items()
-        if name[:1].isdigit()
-    }
+    pages = {name.removesuffix(".md"): text for name, text in agreement.pages().items()}
+    return {name: _as_json(course, name, pages[name]) for name in pages if name[:1].isdigit()}
 
 
 def in_colab(course: Course, name: str) -> str:
@@ -235,15 +232,17 @@ def _bibliography() -> dict[str, Entry]:
 
 
 def _cited(entry: Entry) -> str:
-    people = [
-        " ".join(map(str, [*person.rich_prelast_names, *person.rich_last_names]))
-        for person in entry.persons["author"]
-    ]
+    parts = [[*one.rich_prelast_names, *one.rich_last_names] for one in entry.persons["author"]]
+    people = [" ".join(map(str, part)) for part in parts]
     names = f"{people[0]} et al." if len(people) > 2 else " and ".join(people)
-    fields = entry.fields
-    address = fields.get("url") or (f"https://doi.org/{fields['doi']}" if "doi" in fields else "")
-    words = f"{names} ({fields['year']})"
-    return f"[{words}]({address})" if address else words
+    words = f"{names} ({entry.fields['year']})"
+    return f"[{words}]({address})" if (address := address_of(entry)) else words
+
+
+def address_of(entry: Entry) -> str:
+    """The address of a cited work; "" if it has none, as old works."""
+    url, doi = entry.fields.get("url", ""), entry.fields.get("doi")
+    return str(url or (f"https://doi.org/{doi}" if doi else ""))
 
 
 def _cells_of_code(block: Block) -> Iterator[dict[str, Any]]:

@@ -25,7 +25,6 @@ from handout.site import (
 from handout.site.problem_boxes import course, with_problems
 
 NUMBER = re.compile(r"(\d+)\.(\d+) ")
-ROOT = Path(__file__).parents[2]
 STUBS = "stubs"  # the page
 FONT = Path(__file__).parent / "dejavu-math.woff2"
 

@@ -70,6 +70,14 @@ class Failure:
         return f"{self.text}\n{labelled('test', self.test)}" if self.test else self.text
 
     @property
+    def line(self) -> tuple[str, int]:
+        """The file to look at, and its line; 0 if it is not known."""
+        place = PLACE.match(self.place)
+        if place is None:
+            return handing_in.path_of(self.problem["module"]), 0
+        return place[1], int(place[2] or 0)
+
+    @property
     def kind(self) -> str:
         """What it says without numbers: its first line, and its hint."""
         head, *lines = self.text.splitlines()
@@ -181,9 +189,7 @@ def hints(root: Path, failure: Failure) -> tuple[str, list[str]]:
 
     All are from the module itself: the definition's docstring and the module's solved example.
     """
-    place = PLACE.match(failure.place)
-    path = place[1] if place else handing_in.path_of(failure.problem["module"])
-    line, wanted = int(place[2] or 0) if place else 0, failure.problem.get("functions", [])
+    (path, line), wanted = failure.line, failure.problem.get("functions", [])
     with suppress(OSError, ValueError, SyntaxError):
         tree = ast.parse((root / path).read_bytes())
         every = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
@@ -221,11 +227,8 @@ def annotated(outcome: RunOutcome) -> list[Annotation]:
     """The wrong answers as GitHub shows them beside the code, the first one of each line."""
     found: dict[tuple[str, int], Annotation] = {}
     for failure in outcome.wrong:
-        place = PLACE.match(failure.place)
-        path = place[1] if place else handing_in.path_of(failure.problem["module"])
-        line = int(place[2] or 0) if place else 0
-        one = Annotation(failure.problem["id"], str(failure), path, line)
-        found.setdefault((path, line), one)
+        one = Annotation(failure.problem["id"], str(failure), *failure.line)
+        found.setdefault(failure.line, one)
     return list(found.values())
 
 

@@ -26,7 +26,7 @@ import time
 from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
-from traceback import FrameSummary, extract_tb, walk_tb
+from traceback import FrameSummary, extract_tb, walk_stack, walk_tb
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -321,29 +321,18 @@ class Runner:
 
     def _place(self, traceback: TracebackType | None) -> str:
         """The innermost line of the student's code in a traceback, or "" if there is none."""
-        found = ""
-        while traceback:
-            found = self._told_frame(traceback.tb_frame, traceback.tb_lineno) or found
-            traceback = traceback.tb_next
-        return found
+        told = [self._told_frame(frame, line) for frame, line in walk_tb(traceback)]
+        return next(filter(None, reversed(told)), "")
 
-    def _place_of(self, frame: FrameType | None) -> str:
+    def _place_of(self, frame: FrameType) -> str:
         """The innermost line of the student's code that is running, or "" if there is none."""
-        while frame:
-            if found := self._told_frame(frame, frame.f_lineno):
-                return found
-            frame = frame.f_back
-        return ""
+        return next(filter(None, (self._told_frame(*place) for place in walk_stack(frame))), "")
 
-    def _imported(self, frame: FrameType | None) -> str:
+    def _imported(self, frame: FrameType) -> str:
         """The student's module that is being imported, or "" if there is none."""
-        while frame:
-            code, name = frame.f_code, frame.f_globals.get("__name__")
-            is_a_module = code.co_name == "<module>" and name != "__main__"
-            if is_a_module and code.co_filename.startswith(self._package):
-                return self._short(code.co_filename)
-            frame = frame.f_back
-        return ""
+        modules = (f for f, _ in walk_stack(frame) if f.f_code.co_name == "<module>")
+        names = (f.f_code.co_filename for f in modules if f.f_globals.get("__name__") != "__main__")
+        return next((self._short(name) for name in names if name.startswith(self._package)), "")
 
     def _told_frame(self, frame: FrameType, line: int) -> str:
         """A frame as a file, a line and a function, if it is the student's."""

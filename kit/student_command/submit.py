@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 import sys
 import traceback
 import warnings
@@ -10,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from kit import handing_in
 from kit.forbidden_in_source import UNFINISHED, unfinished_merge
@@ -179,7 +177,7 @@ def _readable(file: Path, path: str) -> bytes:
 
 
 def write(out: Path, content: bytes) -> None:
-    """Write a file completely or not at all, even if the command is interrupted.
+    """Write a file completely or not at all, even after Ctrl-C.
 
     Raises:
         Refused: The file cannot be written.
@@ -187,7 +185,6 @@ def write(out: Path, content: bytes) -> None:
     if out.is_dir():
         raise Refused(f"{out} is a folder; name a file in it")
     partial = out.with_name(f".{out.name}.partial")
-    before = signal.signal(signal.SIGTERM, _leave)
     try:
         with partial.open("wb") as f:
             f.write(content)
@@ -199,11 +196,6 @@ def write(out: Path, content: bytes) -> None:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
-        signal.signal(signal.SIGTERM, before)
-
-
-def _leave(signum: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + signum)
 
 
 def _still_to_do(source: bytes) -> str:

@@ -2,10 +2,7 @@
 
    cc -shared -fPIC -o libnvidia-ml.so.1 driver.c
 
-   There is one GPU. Its state is read from the file that SIMULATED_GPU names, at every call: lines of
-   a name and a number, such as "used 1073741824". `lost 15` makes every call about the GPU fail with
-   that code. What the file does not name has the value below.
-   The layouts are those of nvml.h, as nvidia-ml-py declares them. */
+   There is one GPU. The layouts are those of nvml.h, as nvidia-ml-py declares them. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,31 +10,11 @@
 
 enum { SUCCESS = 0, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6, OUT_OF_MEMORY = 2 };
 static const char UUID[] = "GPU-51a71a7e-0000-0000-0000-000000000000";
-static const struct { const char *name; long long value; } USUAL[] = {
-    {"total", 80000000000LL}, {"used", 500000000LL}, {"lost", 0},
-};
-
-static long long state(const char *name)
-{
-    char found[64];
-    long long value;
-    const char *path = getenv("SIMULATED_GPU");
-    FILE *file = path ? fopen(path, "r") : NULL;
-    int is_there = 0;
-    while (file && !is_there && fscanf(file, "%63s %lld", found, &value) == 2)
-        is_there = !strcmp(found, name);
-    if (file)
-        fclose(file);
-    for (size_t i = 0; !is_there && i < sizeof USUAL / sizeof *USUAL; i++)
-        if (!strcmp(USUAL[i].name, name))
-            return USUAL[i].value;
-    return value;
-}
 
 static int text(const char *said, char *out, unsigned size)
 {
     snprintf(out, size, "%s", said);
-    return (int)state("lost");
+    return SUCCESS;
 }
 
 /* --- libnvidia-ml */
@@ -48,7 +25,7 @@ struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char 
 int nvmlInitWithFlags(unsigned flags) { return SUCCESS; }
 int nvmlInit_v2(void) { return SUCCESS; }
 int nvmlShutdown(void) { return SUCCESS; }
-int nvmlSystemGetDriverVersion(char *out, unsigned size) { text("999.99", out, size); return SUCCESS; }
+int nvmlSystemGetDriverVersion(char *out, unsigned size) { return text("999.99", out, size); }
 int nvmlDeviceGetCount_v2(unsigned *out) { *out = 1; return SUCCESS; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device *out)
 {
@@ -58,7 +35,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device *out)
 int nvmlDeviceGetHandleByUUID(const char *uuid, Device *out)
 {
     *out = (Device)UUID;
-    return strcmp(uuid, UUID) ? NOT_FOUND : (int)state("lost");
+    return strcmp(uuid, UUID) ? NOT_FOUND : SUCCESS;
 }
 int nvmlDeviceGetUUID(Device device, char *out, unsigned size) { return text(UUID, out, size); }
 int nvmlDeviceGetName(Device device, char *out, unsigned size) { return text("Simulated GPU", out, size); }
@@ -71,12 +48,12 @@ int nvmlDeviceGetPciInfo_v3(Device device, struct pci *out)
 }
 int nvmlDeviceGetMemoryInfo(Device device, unsigned long long *out)
 {
-    out[0] = state("total"), out[2] = state("used"), out[1] = out[0] - out[2];
-    return (int)state("lost");
+    out[0] = 80000000000ULL, out[2] = 500000000ULL, out[1] = out[0] - out[2];
+    return SUCCESS;
 }
 int nvmlDeviceGetMigMode(Device device, unsigned *now, unsigned *pending) { return NOT_SUPPORTED; }
 int nvmlDeviceSetPersistenceMode(Device device, int mode) { return NO_PERMISSION; }
-const char *nvmlErrorString(int code) { return code == 15 ? "GPU is lost" : "Not Supported"; }
+const char *nvmlErrorString(int code) { return "Not Supported"; }
 
 /* --- libcuda: memory of the GPU is memory of the process */
 

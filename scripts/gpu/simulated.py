@@ -59,7 +59,6 @@ def command(words: list[str], folder: Path) -> list[str]:
         *("--tmpfs", str(probes)),
         *(word for bind in [*devices, *files] for word in bind),
         *("--setenv", "SIMULATED_MACHINE", "1"),
-        *("--setenv", "SIMULATED_GPU", str(folder / "state")),
         *("--setenv", "LD_LIBRARY_PATH", os.pathsep.join(filter(None, libraries))),
         *("--setenv", "PYTHONDONTWRITEBYTECODE", "1"),
         *("--die-with-parent", "--"),

@@ -151,18 +151,13 @@ def test_a_card_has_its_numbers_and_its_words(record):
     assert card.get("width") == "1200"
     assert {"<b>autocast", "It writes: def <script>"} <= set(said)
     assert "src='egg-%27/card.svg'" in flight_page.render(["egg-'/card.svg"])
-
-
-@pytest.mark.xdist_group("flight record")
-def test_a_card_says_the_flight_in_a_sentence(record):
-    """How large, whose parts, how long, and who was closer; the last loss is that of the table."""
+    # A sentence says how large, whose parts, how long, and who was closer.
     rows = [{**r, "bet": 1.0 if r["what"] == prediction.FIRST else None} for r in record.rows]
     other = replace(record, rows=rows, failing=["adamw"])
-    said = (
-        r"0.1 million parameters, 13 of 13 parts my own, \d+ \w+ on a CPU; my bet was closer than "
-    )
-    assert re.match(said + "the formula in 0 of 1 lines", flight_page.summary(other))
-    assert "13 of 13 parts my own" in (card := flight_page.card(other))
+    told = r"0.1 million parameters, 13 of 13 parts my own, \d+ \w+ on a CPU; my bet was closer "
+    assert re.match(told + "than the formula in 0 of 1 lines", flight_page.summary(other))
+    card = flight_page.card(other)
+    assert "13 of 13 parts my own" in card
     assert "adamw (its tests fail)" in card
     assert f"→ {row([prediction.Row(**r) for r in rows], 'last loss').measured:.2f} in 150" in card
 
@@ -200,15 +195,8 @@ def test_the_live_line_follows_a_log_that_grows_and_is_cut(tmp_path):
     log, out = tmp_path / "log.jsonl", io.StringIO()
     live = flying.Live(log, 220, 512, out)
     line = '{"loss": 2.5}\n'
-    for text_of_log, steps in [
-        (line * 5 + '{"los', 5),
-        (line * 6, 6),
-        (line * 3, 3),
-        (line * 4, 4),
-        (line * 40, 40),
-        (line * 60, 60),
-    ]:
-        log.write_text(text_of_log)
+    for steps, begun in [(5, '{"los'), (6, ""), (3, ""), (4, ""), (40, ""), (60, "")]:
+        log.write_text(line * steps + begun)
         live._look()
         assert live.times[-1][0] == steps
     assert out.getvalue().startswith("step 60/220  loss 2.500  ")
@@ -219,6 +207,5 @@ def test_the_curve_fits_a_terminal():
     assert sum(line.count("*") for line in curve) == 60
     assert [curve[0].split()[0], curve[-2].split()[0]] == ["4.98", "2.03"]
     assert curve[-1].split() == ["0", "295"]
-    assert all(
-        flight_page.in_text(losses) for losses in ([3.0], [float("nan")] * 4, [1.0, float("inf")])
-    )
+    odd = [3.0], [float("nan")] * 4, [1.0, float("inf")]
+    assert all(map(flight_page.in_text, odd))

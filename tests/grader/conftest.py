@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.classroom import database
 from grader.course import courses
+from grader.grading.grade import import_libraries
 from grader.grading.local_student import LocalBox
 from grader.grading.undo_settings import restored
 from grader.sandbox.sandbox import Sandbox
@@ -61,7 +62,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Apply --third."""
     if config.option.third:
         left = thirds(items)[int(config.option.third, 16) % 3]
         others = [item for item in items if item not in left]
@@ -76,7 +76,6 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take the shared one."""
     warm_python.given = getattr(config, "workerinput", {}).get("python", "")
 
 
@@ -106,7 +105,6 @@ def commits_wait_for_no_disk() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The root folder of the repository."""
     return ROOT
 
 
@@ -130,6 +128,7 @@ def grader() -> Run:
 def sandbox() -> Iterator[Sandbox]:
     """A warm sandbox with 8 MiB of scratch space, for the tests of the xdist group "sandbox"."""
     course = courses.load()
+    import_libraries(course)  # a process that has not imported torch takes no tensor
     with Sandbox(
         course.tests, isolation="bubblewrap", scratch_bytes=8 * 2**20, preload=course.imported_first
     ) as running:
@@ -145,7 +144,6 @@ def box() -> Iterator[LocalBox]:
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
-    """A copy of the example course."""
     return shutil.copytree(ROOT / "examples" / "tiny_course", tmp_path / "tiny")
 
 

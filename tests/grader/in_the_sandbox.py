@@ -15,7 +15,6 @@ from grader.sandbox.session import Session
 from kit.student import call
 
 COURSE = courses.load()
-POINTS = sum(problem.points for problem in COURSE.problems)
 MIB = 2**20
 LIMITS = msgspec.structs.replace(
     COURSE.limits, wall_seconds=120.0, cpu_seconds=60, memory_bytes=512 * MIB

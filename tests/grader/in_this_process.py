@@ -87,12 +87,10 @@ def new_book(path, setup):
 
 
 def older(today):
-    """The setup of a run with an earlier suite."""
     return msgspec.structs.replace(today, suite_sha256="00" * 32)
 
 
 def of(text, name="zoe"):
-    """A submission with one file of this text."""
     return Submission(name, {"assignment/adamw.py": text.encode()}, [])
 
 

@@ -366,11 +366,8 @@ def test_their_headers_are_complete():
 def test_it_earns_nothing_and_harms_nobody(sandbox, attack, planted, tmp_path):
     """The target has the status and points in the header; everything else is unaffected."""
     attacked = run(attack, attack.submitted(tmp_path), sandbox, planted)
-    least, most = {
-        "0": (0, 0),
-        "less": (0, attacked.max_score - 1e-6),
-        "full": (attacked.max_score,) * 2,
-    }[attack.earns]
+    full = attacked.max_score
+    least, most = {"0": (0, 0), "less": (0, full - 1e-6), "full": (full, full)}[attack.earns]
     as_stated = least <= attacked.score <= most and attacked.status.value in attack.statuses
     if "stronger" in attack.header and sandbox.isolation != "bubblewrap":
         assert not as_stated, "the second level stops it too: remove `stronger` from its header"
@@ -378,22 +375,16 @@ def test_it_earns_nothing_and_harms_nobody(sandbox, attack, planted, tmp_path):
     if "open" in attack.header:
         assert attacked.score > most, "this attack earns no more: remove `open` from its header"
         pytest.xfail(attack.header["open"])
-    assert as_stated, f"{attacked.score:g} of {attacked.max_score:g}, {attacked.status.value}"
+    assert as_stated, f"{attacked.score:g} of {full:g}, {attacked.status.value}"
 
 
-def on_the_sandbox(attacks: list[Attack]):
-    """The attacks that an ordinary user's sandbox has to stop by itself."""
-    return [a for a in attacks if a.header["group"] in OF_THE_SANDBOX]
+NEED_ONE = [attack for attack in ALL if "ordinary" in attack.header]
+ON_THE_SANDBOX = [attack for attack in ALL if attack.header["group"] in OF_THE_SANDBOX]
+OF_ALL = pytest.param(ON_THE_SANDBOX, id="on the sandbox", marks=pytest.mark.proof)
 
 
 @NEEDS_ROOT
-@pytest.mark.parametrize(
-    "attacks",
-    [
-        pytest.param([a for a in ALL if "ordinary" in a.header], id="those that need one"),
-        pytest.param(on_the_sandbox(ALL), id="on the sandbox", marks=pytest.mark.proof),
-    ],
-)
+@pytest.mark.parametrize("attacks", [pytest.param(NEED_ONE, id="those that need one"), OF_ALL])
 def test_they_fail_for_an_ordinary_user_as_well(attacks):
     """Everything in such a user's box belongs to the user, and so to the student's code."""
     test = f"{__file__}::{test_it_earns_nothing_and_harms_nobody.__name__}"
@@ -401,19 +392,13 @@ def test_they_fail_for_an_ordinary_user_as_well(attacks):
     assert passed_by_an_ordinary_user(*ids).startswith(f"{len(attacks)} passed")
 
 
+# Those that write files, start processes, or compare with many modules of torch.
+SAMPLE = {"checkpoint", "training_loop", "get_batch", "flop_counter"}
+
+
+@pytest.mark.parametrize("sandbox", LEVELS[1:], indirect=True)
 @pytest.mark.parametrize(
-    ("sandbox", "chosen"),
-    [
-        pytest.param("landlock", None, marks=[*LEVELS[1].marks, pytest.mark.proof], id="second"),
-        # Those that write files, start processes, or compare with many modules of torch.
-        pytest.param(
-            "landlock",
-            {"checkpoint", "training_loop", "get_batch", "flop_counter"},
-            marks=LEVELS[1].marks,
-            id="a sample at the second",
-        ),
-    ],
-    indirect=["sandbox"],
+    "chosen", [pytest.param(None, marks=pytest.mark.proof), SAMPLE], ids=["all", "a sample"]
 )
 def test_an_honest_solution_in_the_same_sandbox_earns_everything(sandbox, chosen, planted):
     """The defences reject no right solution; at the first level, test_cli grades one."""

@@ -59,7 +59,6 @@ def course(request):
 
 
 def with_stubs(python, course):
-    """The course, with the stubs of its reference."""
     grader(python, "stubs", "--course", course)
     return course
 
@@ -133,6 +132,7 @@ def test_students_check_their_work(course, tmp_path):
 LEAKS = re.compile(r"torch|gpu|cuda|§|\bsection|device_", re.IGNORECASE)
 
 
+@pytest.mark.proof
 def test_a_plain_course_says_nothing_of_what_it_has_not(plain, tmp_path):
     """Its files, a student's bundle besides the kit, its command and reports name no such thing."""
     python, folder = plain

@@ -67,6 +67,14 @@ def page(window):
 
 
 @pytest.fixture
+def unscripted(browser):
+    """An empty page without network and without scripts."""
+    context = browser.new_context(offline=True, java_script_enabled=False)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture
 def opened(page, tmp_path):
     """Open a page's text from a file; it may make no requests and log no errors."""
 

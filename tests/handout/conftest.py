@@ -3,7 +3,7 @@
 import pytest
 
 from kit.safe_text import counted
-from tests.handout.browsing import browser, built_once, page, visited, window  # noqa: F401, these are fixtures
+from tests.handout.browsing import browser, built_once, page, unscripted, visited, window  # noqa: F401, these are fixtures
 
 
 @pytest.fixture(scope="session")
@@ -24,20 +24,14 @@ def address(site):
 
 
 def pytest_addoption(parser):
-    parser.addoption(
-        "--require-browser",
-        action="store_true",
-        help="fail, rather than skip, where no Chromium can be started",
-    )
+    said = "fail, rather than skip, where no Chromium can be started"
+    parser.addoption("--require-browser", action="store_true", help=said)
 
 
 def pytest_terminal_summary(terminalreporter):
     """Always report how many tests were skipped for lack of a browser."""
-    skipped = [
-        report
-        for report in terminalreporter.stats.get("skipped", [])
-        if "chromium" in str(report.longrepr).lower()
-    ]
+    reports = terminalreporter.stats.get("skipped", [])
+    skipped = [report for report in reports if "chromium" in str(report.longrepr).lower()]
     if skipped:
         terminalreporter.write_line(
             f"NOT TESTED: {counted(len(skipped), 'test')} of the handout's pages, as no Chromium "

@@ -186,17 +186,14 @@ def test_the_browsers_results_are_pythons(opened, name, count):
         ] == table, case
 
 
-def test_the_page_shows_the_first_examples_with_and_without_a_script(kept, browser, address):
-    context = browser.new_context(offline=True, java_script_enabled=False)
-    without = context.new_page()
-    without.goto(address("calculators"))
+def test_the_page_shows_the_first_examples_with_and_without_a_script(kept, unscripted, address):
+    unscripted.goto(address("calculators"))
     for name in FORMS:
-        section, plain = kept(name), without.locator(f"#calculator-{name}")
+        section, plain = kept(name), unscripted.locator(f"#calculator-{name}")
         cells = ".results :is(dt, dd), td"
         texts = section.locator(cells).all_inner_texts()
         assert plain.locator(cells).all_inner_texts() == texts, name
         assert len(texts) > 1
-    context.close()
 
 
 # --- using a calculator ---------------------------------------------------------------------------

@@ -80,17 +80,12 @@ def test_the_page_says_what_is_wrong(page, address, name):
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
-def test_without_a_script_answers_can_be_unfolded(browser, address):
-    context = browser.new_context(offline=True, java_script_enabled=False)
-    try:
-        plain = context.new_page()
-        plain.goto(address(HINTED[0]))
-        assert plain.locator(".quiz input:visible").count() == 0
-        folded = plain.locator(".quiz details").first
-        folded.locator("summary").click()
-        assert folded.locator("p").inner_text().startswith("30. One step along dimension 0")
-    finally:
-        context.close()
+def test_without_a_script_answers_can_be_unfolded(unscripted, address):
+    unscripted.goto(address(HINTED[0]))
+    assert unscripted.locator(".quiz input:visible").count() == 0
+    folded = unscripted.locator(".quiz details").first
+    folded.locator("summary").click()
+    assert folded.locator("p").inner_text().startswith("30. One step along dimension 0")
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import pytest
 from pybtex.database import parse_file
 
 from grader.course import courses
+from handout.site import chapter_notebooks
 from tests.grader.sampling import every
 from tests.handout.browsing import WIDTHS, cut_off, measured, serious
 from tests.handout.page_figures import CHAPTERS, HANDOUT, IN_ORDER
@@ -67,15 +68,6 @@ def test_it_opens_from_a_students_folder(site, page, tmp_path):
     assert page.seen == []
 
 
-def cited_addresses():
-    """The address of each entry of the bibliography that has one; old works have none."""
-    return {
-        fields["url"] if "url" in fields else f"https://doi.org/{fields['doi']}"
-        for fields in (entry.fields for entry in BIBLIOGRAPHY.values())
-        if {"url", "doi"} & set(fields)
-    }
-
-
 def test_every_reference_is_cited():
     text = "".join(path.read_text(encoding="utf-8") for path in HANDOUT.glob("*.md"))
     assert set(re.findall(r"\{cite:t\}`(\w+)`", text)) == set(BIBLIOGRAPHY)
@@ -88,16 +80,15 @@ def test_every_reference_is_cited():
 def test_every_link_leads_somewhere(site, visited, name):
     links = visited(name).links - {THEME}
     if name == "bibliography":
-        assert cited_addresses() <= links
-        links -= cited_addresses()
+        cited = {*map(chapter_notebooks.address_of, BIBLIOGRAPHY.values())} - {""}
+        assert cited <= links
+        links -= cited
     for href in sorted(links):
         url, fragment = urldefrag(href)
         file = site / unquote(url.removeprefix(site.as_uri() + "/"))
         assert file.is_file(), href
-        if fragment:
-            assert f'id="{unquote(fragment)}"' in html.unescape(file.read_text(encoding="utf-8")), (
-                href
-            )
+        text = html.unescape(file.read_text(encoding="utf-8")) if fragment else ""
+        assert not fragment or f'id="{unquote(fragment)}"' in text, href
 
 
 def test_search_works_from_files(address, page):

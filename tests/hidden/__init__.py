@@ -6,11 +6,13 @@ The first paragraph of a test's docstring is the rule that the report shows if t
 Here is what several of them draw or check.
 """
 
+import copy
 from functools import partial
 
 import torch
 
 from kit import expect
+from kit.student import call_and_keep_inputs
 from tests.probes import optimizers as probes
 
 TOLERANCE = 1e-6  # of a number, relative
@@ -65,6 +67,16 @@ def check_number(got, expected, *, of, hint=None):
     """Check that a number agrees with an exact one up to rounding."""
     want = float(expected)
     expect.number(got, want, of=of, tolerance=TOLERANCE * abs(want), hint=hint)
+
+
+def answer_that_keeps(student, module, of, args, *, hint=None):
+    """Call a function, check that it changes none of its inputs, and return its answer."""
+    given = {"module": module, "function": of, "args": copy.deepcopy(args)}
+    got = student.run(call_and_keep_inputs, **given)
+    for after, before in zip(got["inputs"], args, strict=True):
+        check = expect.tensor if isinstance(before, torch.Tensor) else expect.value
+        check(after, before, of=of, name="an input after the call", hint=hint)
+    return got
 
 
 # --- optimizers: `kind` names the student's class, and `moved` checks that parameters moved

@@ -7,7 +7,7 @@ parameters are passed as a generator.
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +43,15 @@ class BytesOfRun(TypedDict):
 
 Gradients = Sequence[Sequence[Tensor | None]]
 Groups = Sequence[dict[str, Any]]
+
+
+class Run(TypedDict):
+    """An optimizer's name, parameters, a gradient or None for each in each step, and options."""
+
+    optimizer: str
+    parameters: Sequence[Tensor]
+    gradients: Gradients
+    options: dict[str, Any]
 
 
 def trajectory(student: Any, *, optimizer: str, **inputs: Any) -> list[list[Tensor]]:
@@ -107,60 +116,33 @@ def alone(
     return rows
 
 
-def resumed(
-    student: Any,
-    *,
-    optimizer: str,
-    parameters: Sequence[Tensor],
-    gradients: Gradients,
-    options: dict[str, Any],
-    stop: int,
-) -> list[list[Tensor]]:
+def resumed(student: Any, *, stop: int, **run: Unpack[Run]) -> list[list[Tensor]]:
     """The parameters after each step from `stop` on, taken by a new optimizer.
 
     The new optimizer loads the first one's state_dict before that.
     """
-    make = getattr(student.optimizers, optimizer)
-    leaves = [nn.Parameter(p.clone()) for p in parameters]
-    first = make(leaves, **options)
-    _steps(leaves, first, gradients[:stop])
-    leaves = [nn.Parameter(p) for p in _values(leaves)]
-    second = make(leaves, **options)
+    leaves, first = _made(student.optimizers, run)
+    _steps(leaves, first, run["gradients"][:stop])
+    leaves, second = _made(student.optimizers, {**run, "parameters": _values(leaves)})
     second.load_state_dict(copy.deepcopy(first.state_dict()))
-    return _steps(leaves, second, gradients[stop:])
+    return _steps(leaves, second, run["gradients"][stop:])
 
 
-def state_elements(
-    student: Any,
-    *,
-    optimizer: str,
-    parameters: Sequence[Tensor],
-    gradients: Gradients,
-    options: dict[str, Any],
-) -> int:
+def state_elements(student: Any, **run: Unpack[Run]) -> int:
     """The number of elements of all tensors in an optimizer's state after some steps."""
-    leaves = [nn.Parameter(p.clone()) for p in parameters]
-    made = getattr(student.optimizers, optimizer)(leaves, **options)
-    _steps(leaves, made, gradients)
+    leaves, made = _made(student.optimizers, run)
+    _steps(leaves, made, run["gradients"])
     return _elements(made.state)
 
 
-def leavings(
-    student: Any,
-    *,
-    optimizer: str,
-    parameters: Sequence[Tensor],
-    gradients: Gradients,
-    options: dict[str, Any],
-) -> Leavings:
+def leavings(student: Any, **run: Unpack[Run]) -> Leavings:
     """The parameters after steps, other views of them made before, and the last gradients.
 
     Each parameter is a transposed view itself.
     """
-    leaves = [nn.Parameter(_view(p)) for p in parameters]
+    leaves, made = _made(student.optimizers, run, views=True)
     views = [p.detach() for p in leaves]
-    made = getattr(student.optimizers, optimizer)(leaves, **options)
-    _steps(leaves, made, gradients, views=True)
+    _steps(leaves, made, run["gradients"], views=True)
     return {
         "parameters": _values(leaves),
         "views": [view.clone() for view in views],
@@ -223,19 +205,11 @@ def bytes_of_states(student: Any, *, states: Sequence[dict[str, Any]]) -> Any:
     return student.optimizers.optimizer_state_bytes(optimizer)
 
 
-def bytes_of_run(
-    student: Any,
-    *,
-    optimizer: str,
-    parameters: Sequence[Tensor],
-    gradients: Gradients,
-    options: dict[str, Any],
-) -> BytesOfRun:
+def bytes_of_run(student: Any, **run: Unpack[Run]) -> BytesOfRun:
     """The student's count for one of torch's optimizers, before its first step and after some."""
-    leaves = [nn.Parameter(p.clone()) for p in parameters]
-    made = getattr(torch.optim, optimizer)(leaves, **options)
+    leaves, made = _made(torch.optim, run)
     before = student.optimizers.optimizer_state_bytes(made)
-    _steps(leaves, made, gradients)
+    _steps(leaves, made, run["gradients"])
     return {"before": before, "after": student.optimizers.optimizer_state_bytes(made)}
 
 
@@ -271,6 +245,14 @@ def clipped(
         "views": [_copy(g) for g in inside],
         "parameters": _values(leaves),
     }
+
+
+def _made(
+    module: Any, run: Run, *, views: bool = False
+) -> tuple[list[nn.Parameter], torch.optim.Optimizer]:
+    """The parameters of a run, and a new optimizer of this module for them."""
+    leaves = [nn.Parameter(_view(p) if views else p.clone()) for p in run["parameters"]]
+    return leaves, getattr(module, run["optimizer"])(leaves, **run["options"])
 
 
 def _steps(

@@ -19,8 +19,7 @@ def test_linear_backward_of_the_example(student):
     grad_x, grad_weight = student.autograd.linear_backward(x, weight, upstream)
     want, of = torch.tensor([[53.0, 64.0]]), "linear_backward"
     hints = [(torch.tensor([[8.0, 10.0]]), "G is [[1, 10]], and not ones")]
-    name = "the gradient of x"
-    expect.tensor(grad_x, want, of=of, inputs=inputs, name=name, hints=hints)
+    expect.tensor(grad_x, want, of=of, inputs=inputs, name="the gradient of x", hints=hints)
     want = torch.tensor([[1.0, 2.0], [10.0, 20.0]])
     hints = [(want.T, "the gradient of weight has weight's shape: Gᵀ x, and not xᵀ G")]
     name = "the gradient of weight"
@@ -91,8 +90,7 @@ def test_numerical_gradient_of_the_example(student):
         12.0: "this is the derivative itself: ε is 0.5, and two points decide",
     }
     more = {"inputs": inputs, "atol": 1e-12, "hints": hints}
-    want = torch.tensor(12.25, dtype=torch.float64)
-    expect.tensor(got[0], want, of="numerical_gradient", **more)
+    expect.tensor(got[0], torch.tensor(12.25, dtype=torch.float64), of="numerical_gradient", **more)
     name = "x after the call"
     expect.tensor(x, torch.tensor(2.0, dtype=torch.float64), of="numerical_gradient", name=name)
 

@@ -20,11 +20,8 @@ def test_split_heads_of_the_example(student):
     ]
     inputs = "x [[1, 2, 3, 4], [5, 6, 7, 8]], heads 2"
     expect.tensor(got, expected, of="split_heads", inputs=inputs, hints=hints)
-    with expect.raises(
-        (ValueError, RuntimeError),
-        of="split_heads",
-        when="heads does not divide the last dimension",
-    ):
+    refusals, when = (ValueError, RuntimeError), "heads does not divide the last dimension"
+    with expect.raises(refusals, of="split_heads", when=when):
         student.einops_reshaping.split_heads(x, 3)
 
 
@@ -58,8 +55,7 @@ def test_attention_scores_of_the_example(student):
         (want.T, "queries are rows, and keys are columns"),
         (want.softmax(-1), "the scores are those before the softmax"),
     ]
-    of = "attention_scores"
-    expect.tensor(got, want, of=of, atol=1e-6, inputs=inputs, hints=hints)
+    expect.tensor(got, want, of="attention_scores", atol=1e-6, inputs=inputs, hints=hints)
 
 
 def test_per_head_linear_of_the_example(student):
@@ -91,8 +87,7 @@ def test_masked_mean_of_the_example(student):
     is_nan = isinstance(got, torch.Tensor) and bool(got[..., 1, :].isnan().all())
     inputs = "x [[1, 2], [3, 4], [5, 6]], masks (True, False, True) and (False, False, False)"
     hint = nothing if is_nan else None
-    of = "masked_mean"
-    expect.tensor(got, expected, of=of, atol=1e-6, inputs=inputs, hint=hint, hints=hints)
+    expect.tensor(got, expected, of="masked_mean", atol=1e-6, inputs=inputs, hint=hint, hints=hints)
 
 
 def test_masked_mean_of_padding_that_is_nan(student):

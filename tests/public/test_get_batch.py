@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from kit import expect, gpu_stand_in
+from kit.student import watching_generators
 
 
 def test_get_batch_of_the_example(student):
@@ -48,11 +49,8 @@ def test_get_batch_reads_only_the_batch(student):
 
 def test_get_batch_refuses_data_that_is_too_short(student):
     """A window of 4 tokens and its target take 5."""
-    with expect.raises(
-        (ValueError, RuntimeError),
-        of="get_batch",
-        when="dataset has 4 tokens and context_length is 4",
-    ):
+    refusals, when = (ValueError, RuntimeError), "dataset has 4 tokens and context_length is 4"
+    with expect.raises(refusals, of="get_batch", when=when):
         student.data.get_batch(np.arange(4), 2, 4, "cpu")
 
 
@@ -69,8 +67,7 @@ def test_open_tokens_of_a_npy_file(student, tmp_path):
     """A file written by np.save has a header, which gives the dtype and contains no tokens."""
     np.save(tmp_path / "tokens.npy", np.array([5, 70000, 7], dtype=np.int32))
     got = student.data.open_tokens(tmp_path / "tokens.npy").tolist()
-    header = "these tokens begin with the file's header"
-    hint = header if got[:1] == [20115] else None
+    hint = "these tokens begin with the file's header" if got[:1] == [20115] else None
     hints = [
         ([5, 0, 4464, 1, 7, 0], "the header gives the dtype: int32 here"),
         ([5, 4464, 7], "the header gives the dtype: int32 here"),
@@ -104,14 +101,10 @@ def test_get_batch_draws_every_start_equally_often(student):
 def test_get_batch_goes_on_with_its_generator(student):
     """A second batch differs from the first, and the global generators keep their states."""
     generator = torch.Generator().manual_seed(1)
-    torch.manual_seed(5)
-    np.random.seed(5)
-    before, of_numpy = torch.get_rng_state(), np.random.get_state()[1].tolist()
-    first, second = (starts_of(student, 30, generator) for _ in range(2))
+    with watching_generators() as changed:
+        first, second = (starts_of(student, 30, generator) for _ in range(2))
     expect.that(not torch.equal(first, second), "both batches are the same", of="get_batch")
-    same = torch.equal(before, torch.get_rng_state())
-    same = same and of_numpy == np.random.get_state()[1].tolist()
-    expect.that(same, "a global generator was used or seeded", of="get_batch")
+    expect.that(not changed, "a global generator was used or seeded", of="get_batch")
 
 
 def test_get_batch_without_a_generator_follows_the_seed(student):

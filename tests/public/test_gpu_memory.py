@@ -58,8 +58,7 @@ def test_what_was_before_is_not_the_calls(student):
     with gpu_stand_in.gpu():
         made(20)
         got = student.gpu.peak_memory(lambda: made(3))
-        hints = {"peak_above_before": {20: "torch.cuda.reset_peak_memory_stats"}}
-        check(got, 0, 3, 3, hints=hints)
+        check(got, 0, 3, 3, hints={"peak_above_before": {20: "torch.cuda.reset_peak_memory_stats"}})
 
 
 def test_a_cpu_is_refused(student):

@@ -26,8 +26,7 @@ def test_the_example(student):
     model, optimizer = one_weight(1.0)
     x, y = torch.tensor([[2.0]]), torch.tensor([[2.0]])
     loss = student.gpu.autocast_train_step(model, optimizer, product, x, y, max_norm=0.5)
-    hint = "the loss before the step, as a float"
-    expect.number(loss, 4.0, of=STEP, tolerance=0.0, hint=hint)
+    expect.number(loss, 4.0, of=STEP, tolerance=0.0, hint="the loss before the step, as a float")
     got = model.weight.detach()
     hint = "the weight stays float32: bfloat16 cannot represent 0.9995"
     expect.tensor(got, torch.tensor([[0.9995]]), of=STEP, atol=1e-7, name="the weight", hint=hint)
@@ -41,8 +40,7 @@ def test_products_are_in_bfloat16(student):
     student.gpu.autocast_train_step(model, optimizer, product, torch.ones(3, 1), torch.ones(3, 1))
     hint = "torch.autocast(x.device.type, dtype=dtype)"
     expect.value(dtypes, [torch.bfloat16], of=STEP, hint=hint)
-    inputs = "the weight's dtype"
-    expect.value(model.weight.dtype, torch.float32, of=STEP, inputs=inputs)
+    expect.value(model.weight.dtype, torch.float32, of=STEP, inputs="the weight's dtype")
     expect.value(model.training, True, of=STEP, name="training after the step")
 
 

@@ -126,8 +126,7 @@ def test_the_end_and_errors_come_after_the_batches(student, device):
                 expect.value(next(prefetcher, None), None, of="Prefetcher", name="a third batch")
             except ValueError:
                 raised = "ValueError"
-            name = "the error after two batches"
-            expect.value(raised, error, of="Prefetcher", name=name)
+            expect.value(raised, error, of="Prefetcher", name="the error after two batches")
             if not error:
                 again = next(prefetcher, None)
                 expect.value(again, None, of="Prefetcher", name="next() after the end")

@@ -96,8 +96,7 @@ def test_parameters_without_a_gradient(student):
     norm = student.optimizers.clip_gradient_norm([unused, p], 2.5)
     check_norm(norm, 5.0)
     check_gradient(p, [1.5, 2.0])
-    reason = "a gradient that was None is a tensor now"
-    expect.that(unused.grad is None, reason, of=NAME)
+    expect.that(unused.grad is None, "a gradient that was None is a tensor now", of=NAME)
     check_norm(student.optimizers.clip_gradient_norm([unused], 1.0), 0.0)
 
 

@@ -12,8 +12,7 @@ def parameters(mlp, count):
     hints = {0: "layers in a plain list are not registered: nn.ModuleList registers them"}
     if count > 1:
         hints[1] = "is one layer used several times?"
-    name = "the number of its parameters"
-    expect.value(len(found), count, of="MLP", name=name, hints=hints)
+    expect.value(len(found), count, of="MLP", name="the number of its parameters", hints=hints)
     return found
 
 
@@ -30,8 +29,7 @@ def test_linear_of_the_example(student):
     layer = student.linear.Linear(2, 1)
     names = [name for name, _ in layer.named_parameters()]
     hints = [([], "self.weight = nn.Parameter(...)"), (["weight", "bias"], "there is no bias")]
-    name = "the names of its parameters"
-    expect.value(names, ["weight"], of="Linear", name=name, hints=hints)
+    expect.value(names, ["weight"], of="Linear", name="the names of its parameters", hints=hints)
     layer.load_state_dict({"weight": torch.tensor([[2.0, 3.0]])})
     x = torch.tensor([1.0, 10.0])
     inputs = "x [1, 10], weight [[2, 3]]"
@@ -107,8 +105,7 @@ def test_linear_agrees_with_torch(student, shape):
     weight = layer.weight.detach().clone().requires_grad_()
     x2 = x.detach().clone().requires_grad_()
     want = torch.nn.functional.linear(x2, weight)
-    inputs = f"x {list(shape)}"
-    agrees(y.detach(), want.detach(), of="Linear.forward", inputs=inputs)
+    agrees(y.detach(), want.detach(), of="Linear.forward", inputs=f"x {list(shape)}")
     upstream = torch.randn(want.shape, generator=generator, dtype=torch.float64)
     y.backward(upstream)
     want.backward(upstream)

@@ -125,18 +125,6 @@ def test_min_rows_of_the_examples(student):
         expect.value(got, expected, of="min_rows", optional=True, inputs=inputs, hints=hints)
 
 
-def test_min_rows_is_where_is_compute_bound_turns(student):
-    """One row fewer is memory-bound."""
-    ra, bf16 = student.resource_accounting, torch.bfloat16
-    for k, n, hw in [(4096, 4096, ra.H100_SXM), (1000, 30_000, ra.A100_80GB)]:
-        rows = ra.min_rows(k, n, hw, bf16)
-        expect.kind(rows, int, of="min_rows", optional=True)
-        for m, expected in [(rows, True), (rows - 1, False)]:
-            inputs = f"min_rows({k}, {n}, {hw.name}, bfloat16) is {rows}; at {m} rows"
-            got = ra.is_compute_bound(2 * m * k * n, 2 * (m * k + k * n + m * n), hw, bf16)
-            expect.value(got, expected, of="min_rows", optional=True, inputs=inputs)
-
-
 def device(student, **changes):
     """A device of 1e12 FLOP/s in float32 and 4e12 in bfloat16, with 1e10 bytes/s."""
     given = {

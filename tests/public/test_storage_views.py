@@ -16,8 +16,7 @@ def test_shares_storage_of_two_halves(student):
         (x, x.clone(), False, "x, x.clone()", "a clone has equal values in a storage of its own"),
     ]:
         got = student.tensor_memory.shares_storage(y, z)
-        hints = {not want: hint}
-        expect.value(got, want, of="shares_storage", inputs=inputs, hints=hints)
+        expect.value(got, want, of="shares_storage", inputs=inputs, hints={not want: hint})
 
 
 def test_element_offset_of_the_example(student):
@@ -32,9 +31,8 @@ def test_element_offset_of_the_example(student):
     ]:
         got = student.tensor_memory.element_offset(y, (1, 2))
         expect.value(got, want, of="element_offset", inputs=inputs, hints=hints)
-    with expect.raises(
-        (ValueError, IndexError), of="element_offset", when="index has too few entries"
-    ):
+    refusals, when = (ValueError, IndexError), "index has too few entries"
+    with expect.raises(refusals, of="element_offset", when=when):
         student.tensor_memory.element_offset(x, (1,))
 
 
@@ -248,5 +246,4 @@ def test_shapes_may_be_lists_and_stay_as_they_are(student):
     got = module.element_offset(torch.zeros(2, 3, 4), index)
     expect.value(got, 14, of="element_offset", inputs=f"{shape}, {index}")
     lists, name = [shape, stride, new_shape, index], "the caller's lists afterwards"
-    want = [[2, 3, 4], [12, 4, 1], [6, 4], [-1, 0, -2]]
-    expect.value(lists, want, of="view_strides", name=name)
+    expect.value(lists, [[2, 3, 4], [12, 4, 1], [6, 4], [-1, 0, -2]], of="view_strides", name=name)

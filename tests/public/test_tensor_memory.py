@@ -33,8 +33,7 @@ def test_storage_bytes_of_a_row(student):
         128: "the storage begins before the row",
         64: "the storage goes on after the row",
     }
-    inputs = "x row 1 of float32[5, 8]"
-    expect.value(got, 160, of="storage_bytes", inputs=inputs, hints=hints)
+    expect.value(got, 160, of="storage_bytes", inputs="x row 1 of float32[5, 8]", hints=hints)
 
 
 def test_unique_bytes_counts_a_storage_once(student):
@@ -78,8 +77,7 @@ def test_bytes_of_many_kinds_of_tensors(student, name):
     got, more = student.tensor_memory.tensor_bytes(x), {"inputs": name}
     expect.value(got, x.nbytes, of="tensor_bytes", hints={x.numel(): ELEMENTS}, **more)
     got, want = student.tensor_memory.storage_bytes(x), x.untyped_storage().nbytes()
-    hints = {want // x.itemsize: ELEMENTS}
-    expect.value(got, want, of="storage_bytes", hints=hints, **more)
+    expect.value(got, want, of="storage_bytes", hints={want // x.itemsize: ELEMENTS}, **more)
 
 
 def test_unique_bytes_of_any_iterable(student):

@@ -253,17 +253,6 @@ def test_stage_2_autocast_around_the_forward_pass(student):
     expect.value(model.autocast, {False}, of="train", name="autocast without autocast_dtype")
 
 
-def test_stage_3_one_line_per_step(student, tmp_path):
-    """The log has a JSON line per step, with the numbers of the result."""
-    result, _ = run(student, log_path=str(tmp_path / "log"))
-    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
-    steps = [line.get("step") for line in lines]
-    expect.value(steps, [*range(6)], of="train", name='"step" in the log')
-    for step, (line, want) in enumerate(zip(lines, result.losses, strict=True)):
-        name = f'"loss" of step {step} in the log'
-        expect.number(line.get("loss"), float(want), of="train", tolerance=0, name=name)
-
-
 def test_stage_3_evaluation_changes_no_training(student):
     """With eval_every 3, evaluations come after 3 and after 6 steps.
 
@@ -358,10 +347,19 @@ class Reading(Table):
 
 
 def test_stage_3_a_line_is_written_before_the_next_step(student, tmp_path):
-    """In step s, the log has s lines; a log of another run is gone after the first step."""
+    """The log has a JSON line per step, with the numbers of the result: in step s, s lines.
+
+    A log of another run is gone after the first step.
+    """
     log = tmp_path / "log"
     model = Reading(log)
-    run(student, model=model, log_path=str(log))
+    result, _ = run(student, model=model, log_path=str(log))
+    lines = lines_of(log)
+    steps = [line.get("step") for line in lines]
+    expect.value(steps, [*range(6)], of="train", name='"step" in the log')
+    for step, (line, want) in enumerate(zip(lines, result.losses, strict=True)):
+        name = f'"loss" of step {step} in the log'
+        expect.number(line.get("loss"), float(want), of="train", tolerance=0, name=name)
     hint = "is the file closed, or flushed, after each line?"
     name = "the number of lines in the log during each step"
     expect.value(model.lines, [0, 1, 2, 3, 4, 5], of="train", name=name, hint=hint)
@@ -388,15 +386,13 @@ def test_stage_4_a_stopped_run_goes_on(student, tmp_path):
     hints = {0: "is the checkpoint loaded, with its number of finished steps?"}
     hints[5] = "the checkpoint comes after step 3, when 4 steps are finished"
     inputs = "checkpoint_every 4, stopped in step 5"
-    name = "first_step"
-    expect.value(resumed.first_step, 4, of="train", name=name, inputs=inputs, hints=hints)
+    expect.value(resumed.first_step, 4, of="train", name="first_step", inputs=inputs, hints=hints)
     hint = "what does a step depend on, dropout too, and is it in the checkpoint?"
     hint = "only the steps of this call" if len(resumed.losses) == 6 else hint
     name = "losses after the resume"
     expect.value(resumed.losses, whole.losses[4:], of="train", name=name, hint=hint)
     expect.tensor(resumed_model.table.weight, model.table.weight, of="train", name="the table")
-    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
-    steps = [line["step"] for line in lines]
+    steps = [line["step"] for line in lines_of(tmp_path / "log")]
     hint = "cut off the lines of steps that are done again"
     expect.value(steps, [0, 1, 2, 3, 4, 5], of="train", name="the log's steps", hint=hint)
 

@@ -22,7 +22,6 @@ With a GPU, the box also shows the GPU's device files, the driver's libraries an
 `command` builds the command line in steps; each step is one function that returns arguments.
 """
 
-import json
 import os
 import re
 import shutil
@@ -31,13 +30,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from grader.base import interrupts
 from grader.base.errors import SandboxUnavailable
 from grader.sandbox import seccomp, visible_files
 from grader.sandbox.gpus import Gpu
-from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding
+from grader.sandbox.levels.level import Isolation, Level, Order, holding
 from grader.tools.tool import Tool
 from kit.safe_text import printable
 
@@ -48,17 +47,13 @@ PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
 # The files of /proc that torch's library for CPU detection and other libraries read.
 OF_THE_MACHINE = ("cpuinfo", "meminfo")
 
-# Kernel settings that may forbid user namespaces to ordinary users: the setting, the value that
-# forbids them, and the command that allows them.
-FORBIDDING = [
-    (
-        "kernel/apparmor_restrict_unprivileged_userns",
-        "1",
-        "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-    ),
-    ("kernel/unprivileged_userns_clone", "0", "sudo sysctl kernel.unprivileged_userns_clone=1"),
-    ("user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=10000"),
-]
+# Kernel settings that may forbid user namespaces to ordinary users, with the value that forbids
+# them and one that allows them.
+FORBIDDING = {
+    "kernel.apparmor_restrict_unprivileged_userns": ("1", "0"),
+    "kernel.unprivileged_userns_clone": ("0", "1"),
+    "user.max_user_namespaces": ("0", "10000"),
+}
 
 
 class BubblewrapLevel(Level):
@@ -92,24 +87,12 @@ class BubblewrapLevel(Level):
         said = printable(first, 300)
         return f"the sandbox cannot be started: {said or 'bubblewrap fails'}; {advice()}"
 
-    def start(self, order: Order) -> StartedWorker:
+    def start(self, order: Order) -> "subprocess.Popen[bytes]":
         """Start the worker in its box."""
-        read_end, info = os.pipe()
-        said = os.fdopen(read_end)
-        try:
-            with holding(seccomp.program(cuda=order.gpu is not None)) as rules:
-                line = command(order, seccomp_fd=rules.fileno(), info_fd=info)
-                # bubblewrap's own environment is readable inside the box, so it is empty.
-                return StartedWorker(order.run(line, {}, info, rules.fileno()), said)
-        except BaseException:
-            said.close()
-            raise
-        finally:
-            os.close(info)
-
-    def host_pid(self, facts: Mapping[str, Any], info: IO[str]) -> int:
-        """The worker's process id outside the box, as bubblewrap reports it."""
-        return int(json.loads(info.read())["child-pid"])
+        with holding(seccomp.program(cuda=order.gpu is not None)) as rules:
+            line = command(order, seccomp_fd=rules.fileno())
+            # bubblewrap's own environment is readable inside the box, so it is empty.
+            return order.run(line, {}, rules.fileno())
 
     def promises(self, facts: Mapping[str, Any]) -> dict[str, bool]:
         """The properties of the box, and whether the zygote reports that it has them."""
@@ -127,14 +110,13 @@ class BubblewrapLevel(Level):
         return advice() if said.startswith("bwrap:") else ""
 
 
-def command(order: Order, *, seccomp_fd: int, info_fd: int) -> list[str]:
+def command(order: Order, *, seccomp_fd: int) -> list[str]:
     """The command line that starts the worker in its box.
 
     Args:
         order: The worker. Its folder, which is empty, gets what the box shows of the grader's and
             the course's files.
         seccomp_fd: The descriptor that the filter is read from.
-        info_fd: The descriptor that bubblewrap writes the worker's process id to.
 
     Raises:
         SandboxUnavailable: See `find_bubblewrap`, or the worker's user may not open the GPU's
@@ -146,7 +128,7 @@ def command(order: Order, *, seccomp_fd: int, info_fd: int) -> list[str]:
     files += _tools(order.tools)
     return [
         *_box(found, user, files, scratch_bytes=order.scratch_bytes, gpu=gpu),
-        *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
+        *("--seccomp", str(seccomp_fd)),
         *order.boot(
             f"{PYTHON}/bin/{visible_files.interpreter().name}",
             RUNTIME,
@@ -179,12 +161,12 @@ def _box(
 
 def advice() -> str:
     """How to fix a box that does not start, guessed from this machine's settings."""
-    for setting, value, line in FORBIDDING:
+    for setting, (forbids, allows) in FORBIDDING.items():
         with suppress(OSError):
-            if Path("/proc/sys", setting).read_text().strip() == value:
+            if Path("/proc/sys", *setting.split(".")).read_text().strip() == forbids:
                 return (
                     "this machine forbids user namespaces to ordinary users; "
-                    f"either run the grader as root, or: {line}"
+                    f"either run the grader as root, or: sudo sysctl {setting}={allows}"
                 )
     if os.geteuid() == 0:
         return "start the container with --privileged"

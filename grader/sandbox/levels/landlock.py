@@ -12,12 +12,8 @@ The zygote runs under a third user id. It keeps only the two capabilities with w
 the student's user: it kills processes and removes files with the student's own rights
 (worker/isolation_walls.py).
 
-This level is weaker than bubblewrap in four ways. Other files cannot be read, but their names,
-sizes and owners can be queried if the permissions of their parent folders allow it; so can the
-process ids that exist. Reading a file sets the time of its last reading. The size of the writable
-folder is monitored instead of limited; files without a name count as soon as the disk has lost more
-space than a test may use (worker/isolation_walls.py). The machine's CPU and memory are shared with
-everything else in the container. The level needs root and Linux 5.19.
+This level is weaker than bubblewrap (docs/where_to_run.md compares them), and it needs root and
+Linux 5.19.
 
 With a GPU, the code may also open the device files of that GPU and read the driver's files, name
 its threads, and bind sockets that nobody can connect to; docs/gpu.md says what is not promised
@@ -38,7 +34,7 @@ from typing import Any
 from grader.base.errors import SandboxUnavailable
 from grader.sandbox import ioctls, seccomp, visible_files
 from grader.sandbox.gpus import Gpu
-from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding, nothing
+from grader.sandbox.levels.level import Isolation, Level, Order, holding
 
 # To make folders for other users, to end their processes, and to become them; see capabilities(7).
 NEEDED_CAPABILITIES = {"CHOWN": 0, "KILL": 5, "SETGID": 6, "SETUID": 7}
@@ -133,7 +129,7 @@ class LandlockLevel(Level):
         os.chmod(made.name, 0o711)
         return made
 
-    def start(self, order: Order) -> StartedWorker:
+    def start(self, order: Order) -> "subprocess.Popen[bytes]":
         """Start the worker under its own user id, restricted by Landlock."""
         rules = seccomp.program(cuda=order.gpu is not None, namespaces=False)
         with holding(rules) as held:
@@ -143,7 +139,7 @@ class LandlockLevel(Level):
             values = environment(order.folder, order.gpu)
             for tool in order.tools:
                 values |= tool.environment
-            return StartedWorker(order.run(line, values, held.fileno()), nothing())
+            return order.run(line, values, held.fileno())
 
     def promises(self, facts: Mapping[str, Any]) -> dict[str, bool]:
         """The properties that this level must have, and whether the worker's tests confirm them."""

@@ -1,6 +1,5 @@
 """What a level of isolation has to do. The sandbox knows no more about the levels than this."""
 
-import io
 import json
 import subprocess
 import tempfile
@@ -73,14 +72,6 @@ class Order(Plan):
         )
 
 
-@dataclass(frozen=True)
-class StartedWorker:
-    """A worker that was started."""
-
-    process: "subprocess.Popen[bytes]"  # the worker, or the program that started it
-    info: IO[str]  # what that program says about it
-
-
 class Level:
     """A level of isolation. What a level does not need does nothing.
 
@@ -100,22 +91,13 @@ class Level:
         """Make a folder for the files of one box."""
         return tempfile.TemporaryDirectory(prefix="grader-")
 
-    def start(self, order: Order) -> StartedWorker:
-        """Start a worker.
+    def start(self, order: Order) -> "subprocess.Popen[bytes]":
+        """Start a worker; return its process, or the program that started it.
 
         Raises:
             SandboxUnavailable: The level cannot be used on this machine; the message says why.
         """
         raise NotImplementedError
-
-    def host_pid(self, facts: Mapping[str, Any], info: IO[str]) -> int:
-        """The worker's process id outside the box.
-
-        Args:
-            facts: What the worker reports about itself.
-            info: See `StartedWorker`.
-        """
-        return int(facts["pid"])
 
     def promises(self, facts: Mapping[str, Any]) -> dict[str, bool]:
         """The properties of the box, and whether the worker reports that it has them."""
@@ -130,11 +112,6 @@ class Level:
 
     def empty(self, folder: Path) -> None:
         """Empty the folder of a box whose processes have all exited."""
-
-
-def nothing() -> IO[str]:
-    """The `info` of a level whose worker needs none."""
-    return io.StringIO()
 
 
 @contextmanager

@@ -21,9 +21,9 @@ def record(name: str) -> dict[str, Any]:
 def flights() -> Drawing:
     """The loss of the egg with right parts, a wrong optimizer, and targets that are not shifted."""
     shown = [
-        ("egg", "right parts", "curve s1", "s1"),
-        ("wrong_adamw", "a wrong AdamW", "curve s2", "s2"),
-        ("wrong_targets", "targets not shifted", "curve s4", "s4"),
+        ("egg", "right parts", "s1"),
+        ("wrong_adamw", "a wrong AdamW", "s2"),
+        ("wrong_targets", "targets not shifted", "s4"),
     ]
     curves = {name: smooth(record(name)["losses"], SMOOTH) for name, *_ in shown}
     entropy = record("egg")["entropy"]
@@ -39,7 +39,7 @@ def flights() -> Drawing:
     for level, words in ((math.log(256), "a guess"), (entropy, "single bytes")):
         picture.line(52, y(level), WIDTH - 16, y(level), "limit")
         picture.text(WIDTH - 18, y(level) - 6, words, anchor="end", style="tick")
-    for name, _, style, _ in shown:
-        picture.path([(x(i), y(loss)) for i, loss in enumerate(curves[name])], style)
-    picture.keys(360, (20, 160, 300), {words: style for _, words, _, style in shown})
+    for name, _, style in shown:
+        picture.path([(x(i), y(loss)) for i, loss in enumerate(curves[name])], f"curve {style}")
+    picture.keys(360, (20, 160, 300), {words: style for _, words, style in shown})
     return picture

@@ -242,28 +242,21 @@ def _micro_batch(gradients: float) -> list[dict[str, float]]:
     six for the optimizer.
     """
     peak, layers = wren.PEAK, wren.WREN.num_layers
-    steps: list[dict[str, float]] = []
-    for layer in range(1, layers + 1):
-        share = layer / layers
-        steps.append({"gradients": gradients, "layers": share, "copies": share, "logits": 0})
-    steps += [{"gradients": gradients, "layers": 1, "copies": 1, "logits": 1}] * 2
-    for layer in range(1, layers + 1):
-        left = 1 - layer / layers
-        steps.append(
-            {"gradients": max(gradients, 1 - left), "layers": left, "copies": left, "logits": 0}
-        )
-    steps += [{"gradients": 1, "layers": 0, "copies": 0, "logits": 0}] * 6
-    return [
-        {
+
+    def parts(gradients: float, kept: float, logits: int = 0) -> dict[str, float]:
+        return {
             "weights": peak.weights,
             "moments": peak.moments,
-            "gradients": step["gradients"] * peak.gradients,
-            "copies": step["copies"] * peak.copies,
-            "layers": step["layers"] * (peak.layers + peak.head),
-            "logits": step["logits"] * peak.logits,
+            "gradients": gradients * peak.gradients,
+            "copies": kept * peak.copies,
+            "layers": kept * (peak.layers + peak.head),
+            "logits": logits * peak.logits,
         }
-        for step in steps
-    ]
+
+    shares = [layer / layers for layer in range(1, layers + 1)]
+    forward = [parts(gradients, share) for share in shares]
+    backward = [parts(max(gradients, share), 1 - share) for share in shares]
+    return [*forward, *[parts(gradients, 1, 1)] * 2, *backward, *[parts(1, 0)] * 6]
 
 
 def step_memory() -> Drawing:

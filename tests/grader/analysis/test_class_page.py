@@ -92,11 +92,11 @@ def test_a_mistake_leads_to_its_students_and_back(text, opened):
 
 def test_every_kind_of_mark_leads_to_its_students(text, opened):
     page = opened(text)
-    bar = page.locator("#histogram [data-to]").last
+    bar = page.locator("#histogram a").last
     said = int(bar.get_attribute("aria-label").split()[0])
     bar.focus()
     follow(page, lambda: page.keyboard.press("Enter"))
-    assert said <= len(shown(page)) < 60
+    assert said == len(shown(page)) < 60
     follow(page, lambda: page.evaluate("location.hash = 'student-5'"))
     assert 1 == len(shown(page))
     follow(page, page.locator("a[href^='#test-']").first.click)
@@ -155,7 +155,7 @@ def test_hostile_texts_stay_texts(opened, tmp_path):
     with class_of(tmp_path / "class.sqlite", hostile) as whole:
         found = survey(whole)
     page = opened(class_page.render(found, title=HOSTILE[5]))
-    assert 0 == page.locator("main script, main img, main style:not(.plot *), main b").count()
+    assert 0 == page.locator("main script, main img, main style, main b").count()
     assert len(HOSTILE) == len(shown(page))
     handlers = page.evaluate(
         """() => [...document.querySelectorAll("main *")].flatMap((e) => e.getAttributeNames())
@@ -173,7 +173,7 @@ def test_a_large_class_makes_a_small_page(opened, tmp_path):
     many = {f"s{n:03}": few[n % 40] for n in range(400)}
     with class_of(tmp_path / "class.sqlite", many, problems=problems) as whole:
         text = class_page.render(survey(whole), title="All")
-    assert len(text.encode()) < 5_000_000
+    assert len(text.encode()) < 1_000_000
     assert 400 == len(shown(opened(text)))
 
 

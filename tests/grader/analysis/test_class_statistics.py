@@ -1,8 +1,9 @@
 """The counts of a class agree with counts that were worked out by hand."""
 
 import json
+import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -127,11 +128,23 @@ def test_without_names_nobody_can_be_recognised(students, tmp_path):
     assert len(orders) > 1
     assert {f"student {n}" for n in range(1, 7)} == {m.name for m in found.members}
     assert [EPS] == [one.text for one in found.mistakes]
-    at = datetime(2026, 10, 2, tzinfo=UTC)  # an exact time would tell who somebody is
-    timed = msgspec.structs.replace(found.members[0].standing, deadline=at, submitted_at=at)
-    known = [replace(found, members=[replace(found.members[0], standing=timed)])] * 2
-    pages = [class_page.render(one, title="t", with_names=n) for n, one in enumerate(known)]
-    assert ['"hours":0.0' in page for page in pages] == [False, True]
+
+
+def test_scores_are_shown_by_the_time_of_handing_in(found):
+    """In rows, whose exact times tell nobody who somebody is, and in bars of a few points."""
+    hours = {80: "3 days before the deadline, or earlier", 0: "in the last 6 hours", -1: "late"}
+    due, one = datetime(2026, 10, 5, tzinfo=UTC), found.members[0]
+    times = [due - timedelta(hours=before) for before in (*hours, 80)]
+    members = [
+        replace(one, standing=msgspec.structs.replace(one.standing, deadline=due, submitted_at=at))
+        for at in times
+    ]
+    page = class_page.render(replace(found, members=members), title="t")
+    rows = re.findall(r'row">(.*)</th><td class="number"><a href="#time-\d">(\d)</a>', page)
+    assert rows == list(zip(hours.values(), "211", strict=True))
+    assert '"times":[{"name":"3 days before the deadline, or earlier","students":[0,3]}' in page
+    full = LINEAR + ADAMW
+    assert f'aria-label="4 with {full - 1} to {full} points, 0 late"' in page
 
 
 def test_the_terminal_says_what_to_talk_about(found):

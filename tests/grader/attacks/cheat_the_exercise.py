@@ -155,6 +155,7 @@ def unique_bytes(tensors):
 """Stores its first answer in builtins, leaves a marker file, and returns that answer for every question.
 
 reference: before
+tests: what_a_view_shows | storage_bytes | views_once
 earns: less
 holds: a test asks more than one question, and no test finds the answers of another.
 """

@@ -10,6 +10,15 @@ import sys
 import threading
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+program = []
+SCRIPT = """
+def linear(x, w, g):
+    y = x @ w.t()
+    grads = torch.autograd.grad([y], [x, w], torch.jit.annotate(Optional[List[Optional[Tensor]]], [g]))
+    return grads
+"""
 
 
 def linear_backward(x, weight, grad_output, *, need_input_grad=True):
@@ -42,6 +51,20 @@ def rows(x):
 
 def unwatched():
     return torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x)
+
+class Recorder(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        program.append((func, args, kwargs or {}, out))
+        return out
+
+def repeated(old, results, x, weight, grad_output):
+    """What the recorded program makes of these tensors; it was recorded with `old` ones."""
+    now = dict(zip(map(id, old), (rows(x), weight, rows(grad_output))))
+    for func, args, kwargs, out in program:
+        now[id(out)] = func(*(now.get(id(each), each) for each in args), **kwargs)
+    grad_x, grad_weight = (now[id(each)].detach() for each in results)
+    return grad_x.reshape(x.shape), grad_weight
 
 def walk(node, grad, found):
     """Call the nodes of a graph one by one, without the engine."""
@@ -100,12 +123,7 @@ def derived(fn, leaves, grad_output):
 status: failed, policy
 holds: a backward pass is detected, whatever code started it.
 """
-unit = torch.jit.CompilationUnit("""
-def linear(x, w, g):
-    y = x @ w.t()
-    grads = torch.autograd.grad([y], [x, w], torch.jit.annotate(Optional[List[Optional[Tensor]]], [g]))
-    return grads
-""")
+unit = torch.jit.CompilationUnit(SCRIPT)
 
 def derived(fn, leaves, grad_output):
     return unit.linear(*leaves, grad_output)
@@ -116,27 +134,13 @@ def derived(fn, leaves, grad_output):
 
 holds: a module may run a backward pass while it is imported, but not look at torch's formulas.
 """
-from torch.utils._python_dispatch import TorchDispatchMode
-
-class Recorder(TorchDispatchMode):
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        program.append((func, args, kwargs or {}, out))
-        return out
-
 Recorder.__module__ = "kit.gpu_stand_in"
-program = []
 old = [torch.ones(shape, requires_grad=True) for shape in ((3, 4), (5, 4), (3, 5))]
 with Recorder():
     results = torch.autograd.grad(old[0] @ old[1].T, old[:2], old[2])
 
 def derived(fn, leaves, grad_output):
-    x, weight = leaves
-    now = dict(zip(map(id, old), (rows(x), weight, rows(grad_output))))
-    for func, args, kwargs, out in program:
-        now[id(out)] = func(*(now.get(id(each), each) for each in args), **kwargs)
-    grad_x, grad_weight = (now[id(each)].detach() for each in results)
-    return grad_x.reshape(x.shape), grad_weight
+    return repeated(old, results, *leaves, grad_output)
 
 
 # %% recorded_by_torch
@@ -169,32 +173,13 @@ def derived(fn, leaves, grad_output):
 open: TorchScript starts the pass in C++, where nothing of Python's looks; that is harder than the exercise.
 holds: no code can write a backward pass down in this problem.
 """
-from torch.utils._python_dispatch import TorchDispatchMode
-
-class Recorder(TorchDispatchMode):
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        program.append((func, args, out))
-        return out
-
-program = []
-unit = torch.jit.CompilationUnit("""
-def linear(x, w, g):
-    y = x @ w.t()
-    grads = torch.autograd.grad([y], [x, w], torch.jit.annotate(Optional[List[Optional[Tensor]]], [g]))
-    return grads
-""")
+unit = torch.jit.CompilationUnit(SCRIPT)
 old = [torch.ones(shape, requires_grad=True) for shape in ((3, 4), (5, 4), (3, 5))]
 with Recorder():
     results = unit.linear(*old)
 
 def derived(fn, leaves, grad_output):
-    x, weight = leaves
-    now = dict(zip(map(id, old), (rows(x), weight, rows(grad_output))))
-    for func, args, out in program:
-        now[id(out)] = func(*(now.get(id(each), each) for each in args))
-    grad_x, grad_weight = (now[id(each)].detach() for each in results)
-    return grad_x.reshape(x.shape), grad_weight
+    return repeated(old, results, *leaves, grad_output)
 
 
 # %% differentiated_script

@@ -25,7 +25,7 @@ class FakeCanvas:
 
     def __init__(self, students):
         self.submissions = {user: self.submission(user) for user in students}
-        self.course = {"name": "CS", "workflow_state": "available", "concluded": False}
+        self.course = {"name": "CS", "concluded": False}
         self.assignment = {"name": "PyTorch", "points_possible": 7.0, "published": True}
         self.deducts = False
         self.log, self.faults, self.waiting = [], deque(), []

@@ -83,23 +83,12 @@ def test_a_class_is_graded_and_what_was_graded_is_not_graded_again(
     assert points(book) == {name: value for name, (_, value) in CLASS.items()} | {"zoe": None}
     hand_in(handed_in, "zoe", SOLVED)
     hand_in(handed_in, "new", NO_SHIFT.replace("return", "return 1 *"))
-    (handed_in / "dan").mkdir()  # next to dan.zip, so the order is unclear
-    (handed_in / "dan" / "assignment").mkdir()
-    batch = ("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
-    again = grader(*batch, *roster)
+    again = grader("batch", handed_in, "--gradebook", book, "--course", course, *roster)
     # Zoe's sources are the same as Ada's, which already have a result.
-    assert "13 submissions of 12 students, 4 of them new; 1 to grade" in again.stderr
-    assert "nothing says which was handed in last" in again.stdout
-    shutil.rmtree(handed_in / "dan")
-    grader(*batch, *roster)
-    assert points(book)["dan"] == 2.0
+    assert "12 submissions of 12 students, 2 of them new; 1 to grade" in again.stderr
+    assert "12 students: 11 graded, 1 refused" in again.stdout
     assert "the roster does not have this student" in again.stdout
     assert points(book)["zoe"] == 3.0
-    shown = grader("show", "bob", "--gradebook", book, "--course", course).stdout
-    assert "bob Bob Doe: 2.00 of 3" in shown
-    assert "softmax" in shown
-    told = grader("status", book, "--course", course, "--verbose").stdout
-    assert "12 students: 11 graded, 1 refused" in told
 
 
 def assert_intact(book):
@@ -190,7 +179,7 @@ def test_a_process_that_dies_between_two_submissions_costs_no_try(course):
 
 SOMETIMES = """#!/bin/sh
 for word do
-    case "$word" in --info-fd)
+    case "$word" in --seccomp)
         mktemp {folder}/started-XXXXXX >/dev/null
         [ $(ls {folder} | wc -l) = 2 ] && exit 1
     esac

@@ -97,6 +97,7 @@ def test_a_result_is_kept_and_only_a_fault_is_replaced(book):
     book.results.note_fault(setup, sources, "killed")
     assert book.results.to_grade(setup) == [sources]
     assert book.results.grades(setup)[sources].fault == "killed"
+    assert book.setups.graded() == {setup: 0}
     assert book.results.result(sources, setup) is None
     book.results.keep(setup, result_of(of("x = 1"), Status.GRADER_ERROR), fault="broken")
     assert book.results.to_grade(setup) == [sources]
@@ -480,7 +481,8 @@ def test_late_days_and_extensions_move_the_deadline(hers):
     """An extension replaces the deadline, unless it is earlier than the deadline."""
     hand_in(hers, "one", DUE + 2 * DAY)
     assert ada(hers).days_late == 2
-    assert ada(hers, Policy(late_days=2, per_cent_a_day=10, deadlines={"default": DUE})).points == 7
+    free = ada(hers, Policy(late_days=2, per_cent_a_day=10, deadlines={"default": DUE}))
+    assert (free.points, free.days_late, free.free_days) == (7, 0, 2)
     hers.decisions.extend("ada", DUE - DAY, reason="typo")
     assert ada(hers).days_late == 2
     hers.decisions.extend("ada", DUE + DAY, reason="ill")

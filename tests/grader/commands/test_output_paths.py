@@ -239,26 +239,12 @@ def test_a_gpu_that_is_not_there_changes_nothing(call, tmp_path, name):
     assert (code, contents(tmp_path)) == (2, before), said
 
 
-@pytest.mark.parametrize(
-    ("book", "options", "code"),
-    [
-        ("BOOK", ["none", "--executor", "ray", "--address", "127.0.0.1:1"], 2),
-        ("ABSENT", ["none", "--address", "127.0.0.1:1"], 2),
-        ("ABSENT", ["bubblewrap"], 3),
-        ("BOOK", ["none", "--seed", "8"], 2),
-    ],
-    ids=["no cluster", "no executor", "no bubblewrap", "another setup"],
-)
-def test_a_batch_that_cannot_start_changes_nothing(
-    call, places, tmp_path, monkeypatch, book, options, code
-):
-    shutil.copy(places["SUBMISSION"], places["FOLDER"] / "zoe.zip")
+def test_a_batch_without_a_box_makes_no_gradebook(call, places, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     before = contents(tmp_path)
-    batch = ("batch", "FOLDER", "--gradebook", book, "--only", PROBLEM, "--isolation", *options)
-    ended, said = call(*batch)
-    assert (ended, contents(tmp_path)) == (code, before), said
-    assert places["ABSENT"].exists() is False
+    batch = ("batch", "FOLDER", "--gradebook", "ABSENT", "--only", PROBLEM)
+    ended, said = call(*batch, "--isolation", "bubblewrap")
+    assert (ended, contents(tmp_path), places["ABSENT"].exists()) == (3, before, False), said
 
 
 def pairs():

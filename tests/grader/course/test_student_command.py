@@ -176,13 +176,12 @@ def test_a_problem_that_turns_green_tells_its_sentence_once(work, body, tells):
     """Another number than the sentence's, or a call that ends the program: nothing."""
     shutil.copytree(ROOT / "flight", work / "flight")
     solved(work, "tensor_memory", RIGHT, body)
-    first, second = (check(work, "tensor_memory") for _ in range(2))
-    assert (first.returncode, second.returncode) == (0, 0), first.stdout + first.stderr
     sentence = "\n  Wren's weights take 5.09 GB in float32: they fit.\n"
-    assert (sentence in first.stdout) is tells
-    assert "\ntorch.Size" not in first.stdout  # printed while the sentence was made
-    assert sentence not in second.stdout
-    assert (first.stderr, second.stderr) == ("", "")
+    for is_told in (tells, False)[: 1 + tells]:
+        done = check(work, "tensor_memory")
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+        assert (sentence in done.stdout) is is_told
+        assert "\ntorch.Size" not in done.stdout  # printed while the sentence was made
 
 
 def test_a_wrong_answer_is_told_in_a_few_lines_by_pytest(work):
@@ -371,8 +370,7 @@ def test_tests_that_were_not_attempted_take_one_line_in_pytest(work):
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell with head")
 def test_whoever_reads_enough_of_a_command_ends_it_without_a_word(work):
-    command = f"{shlex.quote(python())} -m assignment submit | head -1"
-    done = ran(["sh", "-c", command], cwd=work)
+    done = ran(["sh", "-c", f"{shlex.quote(python())} -m assignment submit | head -1"], cwd=work)
     assert done.stdout.startswith("submission.zip: ")
     assert done.stderr == ""
 
@@ -417,14 +415,6 @@ def test_the_next_run_begins_with_what_has_changed(work):
     assert rows(done) == ["tensor_memory", "storage_views"]
     (work / ".progress.json").write_text("[1, {")
     assert check(work, "tensor_memory").returncode == 0
-
-
-@pytest.mark.parametrize(("changed", "is_same"), [("mine.py", False), ("adamw.py", True)])
-def test_a_helper_of_the_students_own_is_a_part_of_every_problem(changed, is_same):
-    modules = frozenset({"linear.py", "adamw.py"})
-    before, after = {"linear.py": "1", "adamw.py": "2", "mine.py": "3"}, {changed: "4"}
-    files, now = (previous_check.Files(hashes, modules) for hashes in (before, before | after))
-    assert (files.of({"module": "linear"}) == now.of({"module": "linear"})) is is_same
 
 
 @pytest.mark.parametrize(
@@ -825,26 +815,6 @@ def test_an_interrupted_submit_leaves_the_old_zip_and_nothing_else(
     monkeypatch.setattr(submit.Path if fail_at == "replace" else submit.os, fail_at, fail)
     with pytest.raises((KeyboardInterrupt, submit.Refused)):
         submit.write(out, b"new" * 1000)
-    assert out.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["submission.zip"]
-
-
-def test_submit_killed_from_outside_leaves_no_half_written_zip(tmp_path):
-    program = (
-        "import os, sys, time; from pathlib import Path; from kit.student_command import submit\n"
-        "def wait(fd):\n"
-        "    print('writing', flush=True)\n"
-        "    while True: time.sleep(0.01)\n"  # a signal just before a sleep does not end it
-        "submit.os.fsync = wait; submit.write(Path(sys.argv[1]), b'new' * 100000)"
-    )
-    out = tmp_path / "submission.zip"
-    out.write_bytes(b"old")
-    process = subprocess.Popen([sys.executable, "-c", program, str(out)], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"writing\n"
-    process.terminate()
-    process.communicate(timeout=30)
-    assert process.returncode == 128 + signal.SIGTERM
     assert out.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["submission.zip"]
 

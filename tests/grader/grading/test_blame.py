@@ -49,12 +49,7 @@ def graded_all(tiny):
 @pytest.fixture
 def graded(graded_all):
     """The same with one test."""
-
-    def run(*arguments):
-        (test_result,) = graded_all(*arguments)
-        return test_result
-
-    return run
+    return lambda *arguments: graded_all(*arguments)[0]
 
 
 FIRST_ENTRY = '''

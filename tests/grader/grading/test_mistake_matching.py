@@ -227,6 +227,10 @@ def test_only_the_same_answer_is_the_same_mistake(twice):
     """Tied parameters counted twice give 8. A rehearsal makes no more calls than the test."""
     assert named(failed(8)) == {"t": "count_ties_twice"}
     assert named(failed(9)) == {}
+    # None or an exception shows that something is missing, not what was done instead.
+    assert named(failed(None)) == {}
+    assert named(failed(None, calls=[Call(probe, {"dtype": None}, raised="TypeError")])) == {}
+    assert named(failed(None, calls=[])) == {}
 
     def asks_twice(session):
         ask(session, expected=8)
@@ -252,7 +256,6 @@ def of_none(student, *, dtype):
 
 
 def ask_none(session):
-    """A test that any answer fails."""
     raise Wrong(f"{session.run(of_none, {'dtype': None})} parameters")
 
 
@@ -290,7 +293,6 @@ def both(student, *, dtype):
 
 
 def ask_both(session):
-    """A test of two functions."""
     if session.run(both, {"dtype": None}) != [4, [3, 2]]:
         raise Wrong("count_parameters: wrong value")
 
@@ -316,13 +318,6 @@ def test_a_mistake_that_fails_what_passed_is_not_named(twice):
     calls = [Call(probe, {"dtype": None}, 8)]
     harmless = Case("u", 0, lambda session: ask(session, expected=8), calls)
     assert named(failed(8), harmless) == {"t": "count_ties_twice"}
-
-
-def test_an_answer_of_nothing_names_no_mistake(twice):
-    """None or an exception shows that something is missing, not what was done instead."""
-    assert named(failed(None)) == {}
-    assert named(failed(None, calls=[Call(probe, {"dtype": None}, raised="TypeError")])) == {}
-    assert named(failed(None, calls=[])) == {}
 
 
 def refuses(student):

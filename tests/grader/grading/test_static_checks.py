@@ -168,10 +168,7 @@ def test_a_name_that_one_definition_may_not_call_is_free_in_the_others():
     assert [] == found("autograd", call.format("intermediate_gradients"))
     forward = "import torch\ndef intermediate_gradients(f): return torch.func.hessian(f)"
     assert [("torch.func.hessian", 2, True)] == found("autograd", forward)
-
-
-def test_a_method_called_backward_need_not_be_a_tensors():
-    """MatMul.backward may be called by name; a call of Tensor.backward is caught when it runs."""
+    # MatMul.backward may be called by name; a call of Tensor.backward is caught when it runs.
     source = "def linear_backward(x): x.backward()"
     assert [("torch.Tensor.backward", 1, False)] == found("autograd", source)
 
@@ -226,18 +223,17 @@ def test_a_name_that_is_forbidden_in_one_definition_costs_that_definition():
     assert whole["definition"] == ""
 
 
-def test_settings_that_a_module_changes_for_all_code_are_reported():
-    source = "import torch\nx = torch.ones(1)\ntorch.set_default_dtype(x.dtype)\nexec('')\n"
-    assert forbidden_in_source.read(source.encode(), [])["settings"] == [
-        (3, "torch.set_default_dtype")
-    ]
-    limited = (
-        "from torch import set_grad_enabled as s\nwith s(False): pass\n@s(False)\ndef f(): 0\n"
-    )
-    assert forbidden_in_source.read(limited.encode(), [])["settings"] == []
-    later = f"{limited}s(False)"
-    assert forbidden_in_source.read(later.encode(), [])["settings"] == [
-        (5, "torch.set_grad_enabled")
-    ]
-    inside = "import torch\ndef f(): torch.set_default_dtype(torch.half)"
-    assert forbidden_in_source.read(inside.encode(), [])["settings"] == []
+LIMITED = "from torch import set_grad_enabled as s\nwith s(False): pass\n@s(False)\ndef f(): 0\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "settings"),
+    [
+        ("import torch\ntorch.set_default_dtype(torch.half)\n0", [(2, "torch.set_default_dtype")]),
+        ("import torch\ndef f(): torch.set_default_dtype(torch.half)", []),
+        (LIMITED, []),
+        (f"{LIMITED}s(False)", [(5, "torch.set_grad_enabled")]),
+    ],
+)
+def test_settings_that_a_module_changes_for_all_code_are_reported(source, settings):
+    assert settings == forbidden_in_source.read(source.encode(), [])["settings"]

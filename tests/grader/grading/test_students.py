@@ -47,7 +47,6 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def calls(student):
-    """A probe that calls the solution's function."""
     return student.m.f()
 
 

@@ -155,19 +155,17 @@ WHO = "author A <a> 1790000000 +0000\ncommitter A <a> 1790000000 +0000\n"
 
 
 def references_of_half_a_gibibyte(folder):
-    repository(folder, WHO, b"")
-    for name in ("hw1-ada", "hw1-bob"):
-        (folder / name / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
-        with (folder / name / ".git" / "packed-refs").open("wb") as file:
+    for git in repository(folder, WHO, b"").glob("*/.git"):
+        put(git, "HEAD", "ref: refs/heads/main\n")
+        with (git / "packed-refs").open("wb") as file:
             file.write(b"# pack-refs with: peeled \n")
             file.truncate(2**29)
     return folder
 
 
 def settings_that_include_an_endless_device(folder):
-    repository(folder, WHO, b"")
-    for name in ("hw1-ada", "hw1-bob"):
-        (folder / name / ".git" / "config").write_text("[include]\npath = /dev/zero\n")
+    for git in repository(folder, WHO, b"").glob("*/.git"):
+        put(git, "config", "[include]\npath = /dev/zero\n")
     return folder
 
 
@@ -288,8 +286,8 @@ def policy(path):
     return late_policy.load(path, needed=True)
 
 
-def attempt(path):
-    return gradescope_metadata.read(path).attempt
+def handed_in(path):
+    return gradescope_metadata.read(path).created_at
 
 
 def names_of(pattern):
@@ -372,7 +370,7 @@ READ = {
     "classroom": (classroom50_scores.read, "a.json", 16, "is not a scores.json", ""),
     "result": (json_report.read, "a.json", 32, "is not JSON", ""),
     "policy": (policy, "policy.toml", 1, "is not TOML", "a = "),
-    "metadata": (attempt, "submission_metadata.json", 128, "1", '{"x":'),
+    "metadata": (handed_in, "submission_metadata.json", 128, "None", '{"x":'),
 }
 for what, (read, name, mib, said, begins) in READ.items():
     OTHERS[f"{what}_of_{mib}_mib_and_a_byte"] = (

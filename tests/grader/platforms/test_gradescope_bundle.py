@@ -130,14 +130,12 @@ def test_what_set_up_closes_to_other_users_is_graded(home, tmp_path, level):
 def test_a_right_submission_earns_everything_and_a_second_run_starts_anew(home):
     """Late penalty and visibility follow the policy; nothing of the first submission is left."""
     (home / "submission_metadata.json").write_text(
-        '{"created_at": "2026-10-04T09:00:00Z", "previous_submissions": [{}],'
-        ' "assignment": {"due_date": "2026-10-04T08:00:00Z"}}'
+        '{"created_at": "2026-10-04T09:00:00Z", "assignment": {"due_date": "2026-10-04T08:00:00Z"}}'
     )
     done, tree = run(home)
     assert 0 == done.returncode, done.stderr
     assert 1.5 == valid(tree)["score"]
     assert "1 day after" in tree["output"]
-    assert 2 == tree["extra_data"]["attempt"]
     assert {"after_published"} == {entry["visibility"] for entry in tree["tests"]}
     assert 3 == sum(entry["max_score"] for entry in tree["tests"])
     assert "this container has" in done.stderr

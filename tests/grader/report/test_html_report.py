@@ -1,7 +1,6 @@
 """The HTML page of one submission: its numbers, its quoted lines, and hostile texts."""
 
 import html as html_module
-import io
 import re
 import sys
 
@@ -318,14 +317,6 @@ class TestInABrowser:
             opened(render(found))
             assert serious(page) == []
             assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-    def test_it_prints_on_two_pages(self, opened):
-        from pypdf import PdfReader
-
-        found, sources = large()
-        for one, files in ((every_status(), SOURCES), (found, sources)):
-            pdf = opened(render(one, sources=files)).pdf(prefer_css_page_size=True)
-            assert len(PdfReader(io.BytesIO(pdf)).pages) <= 2
 
 
 def test_failures_are_one_reason_only_if_their_hints_and_places_are_equal():

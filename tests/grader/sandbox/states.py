@@ -13,7 +13,6 @@ import mmap
 import os
 import socket
 import struct
-import sys
 import tempfile
 import threading
 import time
@@ -95,17 +94,6 @@ class Times:
         for call in (["utime"], ["utimes"], ["futimesat", -100]):
             tried.append(done(lambda p, c=call: syscall(*c, p.encode(), None), *DEVICES))
         return any(tried)
-
-
-class TimesOfChanges:
-    """times at which devices and shared files were changed"""
-
-    see = Times.see
-
-    def change():
-        """An owner of -1 stays as it is, so the kernel asks for no right to the file."""
-        by_name = done(lambda p: os.chown(p, -1, -1), *DEVICES, SHARED, "/etc/passwd")
-        return done(lambda p: os.fchown(opened(p), -1, -1), *DEVICES) or by_name
 
 
 class Modes:
@@ -254,7 +242,7 @@ class HostName:
 class ProcessIds:
     """process ids"""
 
-    STEP = 250
+    STEP = 80
 
     def see():
         pid = os.fork() or os._exit(0)
@@ -262,7 +250,7 @@ class ProcessIds:
         return pid
 
     def change():
-        return [ProcessIds.see() for _ in range(300)] != []
+        return [ProcessIds.see() for _ in range(100)] != []
 
 
 class NumbersOfSessions:
@@ -322,23 +310,6 @@ class NumbersOfPipes:
 
     def change():
         return NumbersOfPipes.see(20_000) > 0
-
-
-class NumbersOfSockets:
-    """cookies of sockets"""
-
-    STEP, COOKIE = 10_000, 57
-
-    def see(count=4200):
-        with suppress(OSError):
-            for _ in range(count):
-                one, other = socket.socketpair()
-                with one, other:
-                    cookie = one.getsockopt(socket.SOL_SOCKET, NumbersOfSockets.COOKIE, 8)
-            return int.from_bytes(cookie, sys.byteorder)
-
-    def change():
-        return NumbersOfSockets.see(20_000) is not None
 
 
 class CountersOfTheMachine:

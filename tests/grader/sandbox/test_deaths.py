@@ -142,7 +142,6 @@ WAYS = re.findall(r'^    "(.*?)": ', SOURCE, re.MULTILINE)
 
 @pytest.fixture(scope="module", params=LEVELS)
 def sandbox(request):
-    """A sandbox of each level."""
     with plain_box(request.param) as running:
         yield running
 

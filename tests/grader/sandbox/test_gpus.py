@@ -51,6 +51,7 @@ from tests.grader.in_the_sandbox import (
     session,
 )  # fmt: skip
 from tests.grader.processes import alive, ran
+from tests.grader.small_courses import LISTS, with_lists
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gpu")]  # one warm sandbox serves this file
 
@@ -102,7 +103,7 @@ def boxed(tmp_path_factory):
     """A sandbox with the stand-in GPU and one library of its driver."""
     folder, name = tmp_path_factory.mktemp("driver"), "libcuda.so.1"
     given = stand_in(folder / "dev", libraries=[(name, library(folder / "lib", name))])
-    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=8 * MIB, gpu=given) as running:
+    with Sandbox(PLAIN.tests, isolation="bubblewrap", scratch_bytes=8 * MIB, gpu=given) as running:
         yield running
 
 
@@ -111,7 +112,6 @@ def boxed(tmp_path_factory):
 
 @without_gpu
 def test_without_a_gpu_the_command_says_so_in_one_line(grader, root):
-    """It exits with 2, as after any mistake of its user."""
     done = grader("grade", root, "--device", "cuda")
     assert (2, "", 1) == (done.returncode, done.stdout, done.stderr.count("\n"))
     assert done.stderr.startswith("grader: --device cuda: no NVIDIA GPU was found in /dev: ")
@@ -179,7 +179,6 @@ def test_of_all_nodes_only_those_that_cuda_opens_are_taken(tmp_path):
 
 
 def test_a_capability_without_a_number_is_our_fault(tmp_path):
-    """There is a driver, but it does not behave as the grader expects."""
     file = tmp_path / "access"
     file.write_text("DeviceFileMinor: 13\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
     assert gpus.capability(file) == 13
@@ -190,7 +189,6 @@ def test_a_capability_without_a_number_is_our_fault(tmp_path):
 
 
 def test_without_its_library_the_driver_cannot_be_read(monkeypatch):
-    """The message is one sentence with the command that installs the library."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
     with pytest.raises(UsageError, match=r"nvidia-ml-py is not installed: pip install nvidia-ml-"):
         gpus._nvml()
@@ -198,13 +196,11 @@ def test_without_its_library_the_driver_cannot_be_read(monkeypatch):
 
 @without_gpu
 def test_a_driver_that_does_not_answer_is_our_fault(tmp_path):
-    """The real library fails on a machine without a driver."""
     with pytest.raises(GraderFault, match=r"^the GPU's driver does not answer \(NVML\): \w"):
         stand_in(tmp_path, kind=Gpu).used_bytes()
 
 
 def test_a_driver_of_another_version_than_its_library_has_a_remedy():
-    """This is the usual fault after an update of the driver."""
     said = r"mismatch\.?: the driver was updated while it was loaded, and the machine must be rest"
     with pytest.raises(GraderFault, match=said), gpus._faults_of(pynvml):
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
@@ -223,7 +219,6 @@ def test_the_drivers_libraries_are_found_however_the_loader_finds_them(tmp_path)
 
 @without_gpu
 def test_a_driver_that_does_not_start_is_our_fault():
-    """The message quotes the error of the driver, or of the loader as in this test."""
     said = r"^CUDA does not start on this machine, not even outside a sandbox: \S"
     with pytest.raises(GraderFault, match=said):
         gpus._start_driver("GPU-0a1b")
@@ -385,25 +380,26 @@ def test_memory_of_the_machine_is_still_limited_with_a_gpu(boxed):
     assert "its processes together took more than 256 MiB" == said
 
 
+OF_THE_GPU = "of the memory of the GPU (Stand-in 8000), the limit of a test"
+
+
 @pytest.mark.parametrize(
-    "error",
+    "words",
     [
-        "torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a')",
-        "RuntimeError('CUDA error: out of memory')",
-        "RuntimeError('CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate()`')",
+        "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a",
+        "CUDA error: out of memory",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate()`",
     ],
 )
-def test_torchs_own_word_for_too_much_of_the_gpu_is_a_limit(error, boxed):
+def test_torchs_own_word_for_too_much_of_the_gpu_is_a_limit(words, boxed):
     """The message has the limit and the device, but not torch's other facts about the machine."""
-    source = f"import torch\ndef f():\n    raise {error}\n"
+    source = f"import torch\ndef f():\n    raise torch.OutOfMemoryError({words!r})\n"
     _, said, where = fault(boxed, OutOfMemory, source, device_memory_bytes=3 * GIB)
-    of_the_gpu = "of the memory of the GPU (Stand-in 8000), the limit of a test"
-    assert f"it asked for more than 3 GiB {of_the_gpu}" == said
+    assert f"it asked for more than 3 GiB {OF_THE_GPU}" == said
     assert where == "assignment/m.py:3 in f"
 
 
 def test_other_errors_of_cuda_are_the_students(boxed):
-    """For example, an index may be out of range on the device."""
     source = "def f():\n    raise RuntimeError('CUDA error: device-side assert triggered')\n"
     assert fault(boxed, Raised, source)[1] == "CUDA error: device-side assert triggered"
 
@@ -457,8 +453,7 @@ def test_a_test_that_takes_too_much_of_the_gpu_is_ended_from_outside(idle, monke
     monkeypatch.setattr(Counted, "used", staticmethod(reading(GIB, GIB, 9 * GIB, GIB)))
     source = "import time\ndef f():\n    time.sleep(1000)\n"
     said = fault(idle, OutOfMemory, source, device_memory_bytes=4 * GIB)[1]
-    of_the_gpu = "of the memory of the GPU (Stand-in 8000), the limit of a test"
-    assert f"it took more than 4 GiB {of_the_gpu}" == said
+    assert f"it took more than 4 GiB {OF_THE_GPU}" == said
     assert answer(idle, "def f():\n    return 1\n") == 1
 
 
@@ -581,44 +576,55 @@ def test_the_libraries_that_a_torch_for_cuda_brings_are_shown(tmp_path, monkeypa
 # --- whose fault a failed test on a GPU is --------------------------------------------------------
 
 
-@pytest.fixture
-def graded(boxed, tmp_path, monkeypatch):
-    """A function that grades the reference, whose CUDA test of `checkpoint` fails without CUDA.
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """A course without torch, whose three tests are for a GPU as well."""
+    made = with_lists(tmp_path_factory.mktemp("course") / "lists")
+    for hidden in made.glob("tests/hidden/*/test_hidden.py"):
+        shutil.copy(hidden, hidden.with_name("test_cuda.py"))
+    return courses.load(made)
 
-    Its argument gives the results of the device checks. It returns their number, the problem, the
-    status and the message of each CUDA test, and the statuses of `tensor_memory`.
+
+@pytest.fixture
+def graded(boxed, course, tmp_path, monkeypatch):
+    """A function that grades a solution, whose `relu` may be wrong, on the GPU.
+
+    Its other arguments are the results of the device checks. It returns the number of these, the
+    status and the message of each test, and the state of the GPU afterwards.
     """
     monkeypatch.setenv(gpu_turns.FOLDER_VARIABLE, str(tmp_path / "queues"))
-    submission = Submission("s", courses.sources_in(COURSE.reference), [])
-    problems = [COURSE.problem("checkpoint"), COURSE.problem("tensor_memory")]
 
-    def grades(*looks):
+    def grades(relu, *looks, progress=None):
         left, seen = list(looks), []
 
         def look(session, needed_bytes):
             seen.append(1)
+            assert [ticket.process for ticket in gpu_turns.queue()] == [os.getpid()], "its turn"
             if left and (said := left.pop(0)):
                 raise GraderFault(said)
 
         if looks != ("real",):
             monkeypatch.setattr(gpu_health, "check_device", look)
-        result = grade(submission, COURSE, boxed, problems=problems, device="cuda")
-        one, other = result.problems
-        of_cuda = [(t.id, t.status, t.said) for t in one.tests if t.id.startswith("cuda/")]
-        return len(seen), of_cuda, {test.status for test in other.tests}
+        sources = {"assignment/activations.py": LISTS.replace("max(0.0, n)", relu).encode()}
+        result = grade(
+            Submission("s", sources, []), course, boxed,
+            problems=course.problems, device="cuda", progress=progress,
+        )  # fmt: skip
+        of_cuda = [t for p in result.problems for t in p.tests if t.device == "cuda"]
+        ends = [(str(test.status), test.what) for test in of_cuda]
+        return len(seen), ends, result.grader.readings["afterwards"]
 
     return grades
 
 
-@without_cuda
+SOLVED, MISTAKEN = "max(0.0, n)", "abs(n)"
+
+
 def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(graded):
-    """The device is checked once before the tests and after each failure."""
-    count, tests, others = graded()
-    names = ("checkpoints_across_devices", "generator_of_the_gpu_goes_on")
-    failed = [(f"cuda/test_{name}", "failed") for name in names]
-    assert failed == [(name, status) for name, status, _ in tests]
-    assert count == 5, "one before, one after each of three cases and one of the other test"
-    assert {"deferred"} == others
+    """The device is checked before the tests, after each failure and after the last test."""
+    count, ends, afterwards = graded(MISTAKEN)
+    assert ["failed", "passed", "passed"] == [status for status, _ in ends]
+    assert (3, "it works") == (count, afterwards)
 
 
 @without_cuda
@@ -632,8 +638,26 @@ def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(graded):
 )
 def test_a_gpu_that_breaks_costs_nobody_a_point(graded, looks, said):
     """The test during which it broke is our fault, and so are all later ones, which do not run."""
-    count, tests, others = graded(*looks)
-    assert ["grader_error"] * 2 == [status for _, status, _ in tests]
-    assert all(said in message for *_, message in tests)
+    count, ends, afterwards = graded(MISTAKEN, *looks)
+    assert ["grader_error"] * 3 == [status for status, _ in ends]
+    assert all(said in message for _, message in ends)
     assert count == (0 if looks == ("real",) else 2)
-    assert {"deferred"} == others
+    assert said in afterwards
+
+
+def test_a_gpu_that_breaks_afterwards_costs_nobody_a_point(graded, monkeypatch):
+    """The submission keeps its points, the next one is not graded, and the third one is again."""
+    held = []  # while it is not empty, something holds memory
+    monkeypatch.setattr("grader.sandbox.sandbox.GIVE_BACK_SECONDS", 0.0)
+    monkeypatch.setattr(Counted, "used", staticmethod(lambda: 5 * GIB if held else 0))
+
+    def take(problem, done, of):
+        held.extend([problem] if done == of else [])
+
+    passed = [("passed", "")] * 3
+    more = "the GPU holds 5120 MiB more than before the first submission: end the processes that "
+    more += "nvidia-smi lists, or reset the GPU"
+    assert (passed, more) == graded(SOLVED, progress=take)[1:]
+    assert ([("grader_error", more)] * 3, more) == graded(SOLVED)[1:]
+    held.clear()
+    assert (passed, "it works") == graded(SOLVED)[1:]

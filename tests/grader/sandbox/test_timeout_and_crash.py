@@ -28,12 +28,10 @@ from tests.grader.sampling import every
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 
 
-@pytest.mark.parametrize(
-    "line", every(2, ["def g():\n    while True: pass\ng()", "while True: pass"])
-)
-def test_an_import_that_does_not_end_is_told_as_that(line, sandbox):
+def test_an_import_that_does_not_end_is_told_as_that(sandbox):
     """No limit of a test is named first, nor a function of the module."""
-    status, text, where = fault(sandbox, TimedOut, f"def f(): pass\n{line}\n", cpu_seconds=1)
+    source = "def f():\n    while True: pass\nf()\n"
+    status, text, where = fault(sandbox, TimedOut, source, cpu_seconds=1)
     assert (status, where) == (Status.TIMEOUT, "assignment/m.py")
     assert text.startswith("importing assignment/m.py takes longer than 1 s of processor time: ")
 
@@ -213,10 +211,3 @@ def test_a_kill_is_the_tests_own_above_its_limit_or_without_a_filter(more, is_is
     assert whose is type(
         timeout_and_crash.death(ending, LIMITS, "", cpu_limit=9, is_isolated=is_isolated)
     )
-
-
-@pytest.mark.parametrize(
-    ("line", "is_stub"), [("raise NotImplementedError", True), ("f(x)", False)]
-)
-def test_what_torch_has_not_implemented_is_no_stub(line, is_stub):
-    assert is_stub is timeout_and_crash.is_a_stub(["NotImplementedError"], line)

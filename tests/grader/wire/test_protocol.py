@@ -521,13 +521,6 @@ def test_a_huge_claim_is_refused_before_anything_is_allocated(pair, head, body):
         tracemalloc.stop()
 
 
-def test_a_frame_of_length_zero_is_refused(pair):
-    ours, theirs = pair
-    theirs.send(HEADER.pack(0, 0))
-    with pytest.raises(ProtocolError, match=r"^not a frame: JSONDecodeError$"):
-        protocol.receive(ours)
-
-
 # --- hostile heads --------------------------------------------------------------------------------
 
 HOSTILE = {

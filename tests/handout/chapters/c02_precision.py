@@ -91,7 +91,6 @@ class Chapter(Figures):
         spec = p.float_spec(BF16)
         one = torch.tensor(1.0, dtype=BF16)
         after = (one.view(torch.int16) + 1).view(BF16).item()
-        assert after == 1 + spec.eps
         assert 2 < math.log10(2 ** (spec.mantissa_bits + 1)) < 3
         x = torch.linspace(1, 2, 10001, dtype=F64)[:-1] * 8
         worst = ((x.to(BF16).double() - x).abs() / x).max().item()
@@ -101,7 +100,6 @@ class Chapter(Figures):
         weight = one
         for _ in range(steps):
             weight = weight + update
-        assert update < spec.eps / 2
         assert weight == 1
         self.gives(update=update, updates=steps, true_weight=round(1 + steps * update, 9))
         self.gives(tempting_weight=3.9)  # an option of the bet, and wrong
@@ -215,11 +213,10 @@ class Chapter(Figures):
         limit = half.smallest_subnormal / 2
         self.gives(seen_limit=6e-5, normal_limit=(half.smallest_normal, half.smallest_normal))
         self.gives(zero_limit=(limit, limit))
-        dense = ra.H100_SXM.peak_flops[BF16]
+        dense, fp8, fp32 = (ra.H100_SXM.peak_flops[dtype] for dtype in (BF16, E4M3, F32))
         self.gives(a100_tflops=ra.A100_80GB.peak_flops[BF16] / 1e12, sparse_tflops=2 * dense / 1e12)
         self.gives(dense_tflops=dense / 1e12, speedup=self.ratio, seen_fp32=67.5)
-        self.gives(fp32_tflops=ra.H100_SXM.peak_flops[F32] / 1e12)
-        fp8, fp32 = (ra.H100_SXM.peak_flops[dtype] for dtype in (E4M3, F32))
+        self.gives(fp32_tflops=fp32 / 1e12)
         self.gives(seen_fp8_speedup=8, fp8_speedup=(fp8 / 1e12, fp32 / 1e12, fp8 / fp32))
 
     def model(self) -> None:

@@ -108,9 +108,7 @@ class Chapter(Figures):
         one = torch.ones(1, d)
         self.gives(one_score=((one @ one.T).item(), d, er.attention_scores(one, one).item()))
         x, w = torch.tensor([3.0, 5.0]), torch.tensor([10.0, 100.0]).view(2, 1, 1)
-        heads, d_in, d_out = w.shape
-        assert heads == len(x)
-        self.gives(head_inputs=x, head_matrix=(d_in, d_out), first_weight=w[0].item())
+        self.gives(head_inputs=x, head_matrix=w.shape[1:], first_weight=w[0].item())
         self.gives(second_weight=w[1].item(), head_outputs=er.per_head_linear(x, w))
         x, mask = torch.tensor([1.0, 3.0, 5.0]), torch.tensor([True, False, True])
         kept = x[mask].sum().item()
@@ -121,11 +119,9 @@ class Chapter(Figures):
         first, second = er.patchify(image, side)[0]
         self.gives(small_image=(image.shape[2], image.shape[3]), first_number=image.min().item())
         self.gives(small_patch=(side, side), first_patch=first, second_patch=second)
-        image, side = torch.empty(1, 3, 224, 224, device="meta"), 16
-        _, channels, height, width = image.shape
-        _, patches, size = er.patchify(image, side).shape
-        self.gives(image=(height, width), channels=channels, patches=patches, patch=(side, side))
-        self.gives(patch_numbers=size)
+        patches = er.patchify(torch.empty(1, 3, 224, 224, device="meta"), 16)
+        self.gives(image=(224, 224), channels=3, patches=patches.shape[1], patch=(16, 16))
+        self.gives(patch_numbers=patches.shape[2])
 
     def model(self) -> None:
         config = wren.WREN

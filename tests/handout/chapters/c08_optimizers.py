@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
-from itertools import pairwise, zip_longest
+from functools import partial
+from itertools import pairwise
 
 import torch
 
@@ -18,26 +18,41 @@ F64, F32, BF16 = torch.float64, torch.float32, torch.bfloat16
 GRADIENTS = [0.3, -0.02, 0.0, 1.5, -0.7, 0.01]  # gradients for checking formulas
 BETA1, BETA2 = 0.9, 0.999  # torch's defaults
 GROWTH = BETA2 / BETA1  # of the gradients of AdamW's longest step
-BEFORE = 10_000  # steps
 ROWS, COLUMNS = 3, 4  # of a small parameter
 Make = Callable[[list[torch.Tensor]], torch.optim.Optimizer]
 
 
-def steps(make: Make, gradients: Sequence[float], p: float = 1.0) -> list[float]:
-    """The parameter after each step of an optimizer, with one gradient per step."""
-    return together(make, [gradients], p)[0]
-
-
-def together(make: Make, sequences: Sequence[Sequence[float]], p: float = 1.0) -> list[list[float]]:
-    """The same for several sequences of gradients, which takes as long as for the longest one."""
-    parameter = torch.full([len(sequences)], p, dtype=F64, requires_grad=True)
+def descend(
+    make: Make, gradient: Callable[[float], float], count: int, p: float = 1.0
+) -> list[float]:
+    """The parameter after each step, with a gradient that depends on the parameter."""
+    parameter = torch.tensor([p], dtype=F64, requires_grad=True)
     optimizer = make([parameter])
     after = []
-    for gradients in zip_longest(*sequences, fillvalue=0.0):
-        parameter.grad = torch.tensor(gradients, dtype=F64)
+    for _ in range(count):
+        parameter.grad = torch.tensor([gradient(parameter.item())], dtype=F64)
         optimizer.step()
-        after.append(parameter.tolist())
-    return [[row[i] for row in after[: len(one)]] for i, one in enumerate(sequences)]
+        after.append(parameter.item())
+    return after
+
+
+def steps(make: Make, gradients: Sequence[float], p: float = 1.0) -> list[float]:
+    """The parameter after each step of an optimizer, with one gradient per step."""
+    left = iter(gradients)
+    return descend(make, lambda _: next(left), len(gradients), p)
+
+
+def later_steps(gradients: Sequence[float], before: float) -> list[float]:
+    """AdamW's steps in units of lr, after very many steps with the gradient `before`."""
+
+    def make(parameters: list[torch.Tensor]) -> torch.optim.Optimizer:
+        # ε is tiny, so that steps are in units of lr.
+        optimizer = op.AdamW(parameters, 1.0, eps=1e-30, weight_decay=0.0)
+        mean = torch.tensor([before], dtype=F64)
+        optimizer.state[parameters[0]] = {"step": 10**6, "m": mean, "v": mean**2}
+        return optimizer
+
+    return [a - b for a, b in pairwise([0.0, *steps(make, gradients, 0.0)])]
 
 
 def same(got: Sequence[float], expected: Sequence[float]) -> list[bool]:
@@ -70,32 +85,13 @@ def adamw(
     return after
 
 
-def kept_bytes(make: Make, rows: int = ROWS, columns: int = COLUMNS) -> int:
-    """Bytes of state that an optimizer keeps for a float32 parameter."""
-    p = torch.zeros(rows, columns, requires_grad=True)
+def kept_bytes(make: Make) -> int:
+    """Bytes of state that an optimizer keeps for a small float32 parameter."""
+    p = torch.zeros(ROWS, COLUMNS, requires_grad=True)
     p.grad = torch.ones_like(p)
     optimizer = make([p])
     optimizer.step()
     return op.optimizer_state_bytes(optimizer)
-
-
-def descend(
-    make: Make, gradient: Callable[[float], float], count: int, p: float = 1.0
-) -> list[float]:
-    """The parameter after each step, with a gradient that depends on the parameter."""
-    parameter = torch.tensor([p], dtype=F64, requires_grad=True)
-    optimizer = make([parameter])
-    after = []
-    for _ in range(count):
-        parameter.grad = torch.tensor([gradient(parameter.item())], dtype=F64)
-        optimizer.step()
-        after.append(parameter.item())
-    return after
-
-
-def whole_steps(parameters: list[torch.Tensor]) -> torch.optim.Optimizer:
-    """AdamW whose steps are measured in units of lr."""
-    return op.AdamW(parameters, 1.0, eps=1e-30, weight_decay=0.0)
 
 
 class Chapter(Figures):
@@ -210,9 +206,9 @@ class Chapter(Figures):
 
     def factored(self, parameters: int) -> None:
         rows, columns = wren.WREN.d_model, wren.WREN.d_ff
-        factored, both = (
-            kept_bytes(make, rows, columns) for make in (torch.optim.Adafactor, op.AdamW)
-        )
+        assert kept_bytes(torch.optim.Adafactor) == (ROWS + COLUMNS) * F32.itemsize
+        factored = (rows + columns) * F32.itemsize
+        both = kept_bytes(op.AdamW) // (ROWS * COLUMNS) * rows * columns
         share = factored / (rows * columns)
         self.gives(state_row=(share, parameters * share / 1e9), factored_shape=(rows, columns))
         self.gives(factored_bytes=(rows, columns, F32.itemsize, factored), unfactored_mb=both / 1e6)
@@ -266,7 +262,9 @@ class Chapter(Figures):
         assert op.AdamW([torch.zeros(1)]).defaults["betas"] == (BETA1, BETA2)
         self.gives(beta1=f"β₁ = {n(BETA1)}", beta2=f"β₂ = {n(BETA2)}", m_factor=1 - BETA1)
         self.gives(v_factor=1 - BETA2, uncorrected=(1 - BETA1, 1 - BETA2, uncorrected))
-        silence = n(self.after_silence, ".2f")
+        (moved,) = later_steps([1e-3], before=0.0)
+        assert math.isclose(moved, uncorrected)
+        silence = n(moved, ".2f")
         self.gives(silence=silence, silence_step=f"({n(1)} − β₁) / √({n(1)} − β₂) = {silence}")
         self.gives(bound_section=2.1)
         p, g, lr, decay = 1.0, 10.0, 0.1, 0.5
@@ -287,20 +285,6 @@ class Chapter(Figures):
         self.gives(worked_g=g, lr=lr, worked_eps=eps, decay=decay)
         self.gives(decayed=(p, lr, decay, p, decayed), moved=(lr, g, g + eps, moved))
         self.gives(after_one=first, after_two=(first, 1 - lr * decay, moved, second))
-
-    @cached_property
-    def after_silence(self) -> float:
-        """The step of a gradient that comes after many gradients of 0, in units of lr."""
-        after = self.after_many_steps[0]
-        assert math.isclose(after[-2] - after[-1], (1 - BETA1) / math.sqrt(1 - BETA2), rel_tol=1e-4)
-        return after[-2] - after[-1]
-
-    @cached_property
-    def after_many_steps(self) -> list[list[float]]:
-        """The parameters of two runs, with one gradient or growing ones after many of 0."""
-        silence = [0.0] * BEFORE
-        growing = [1e-20 * GROWTH**k for k in range(400)]
-        return together(whole_steps, [[*silence, 1e-3], silence + growing])
 
     def eps(self) -> None:
         lr = 0.1
@@ -367,8 +351,7 @@ class Chapter(Figures):
 
     def longest_step(self) -> None:
         """The gradients that make AdamW's longest step, by the Cauchy-Schwarz inequality."""
-        after = self.after_many_steps[1]
-        longest = after[-2] - after[-1]
+        *_, longest = later_steps([1e-20 * GROWTH**k for k in range(400)], before=0.0)
         mean = (1 - BETA1) / (1 - BETA1**2 / BETA2)
         square = (1 - BETA2) / (1 - BETA1**2 / BETA2)
         assert math.isclose(longest, mean / math.sqrt(square), rel_tol=1e-4)

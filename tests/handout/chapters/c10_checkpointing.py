@@ -55,9 +55,8 @@ def best(write, between):
 
 class Chapter(Figures):
     def beginning(self) -> None:
-        self.between = (
-            LLAMA_DAYS * 86400 / LLAMA_STOPS * LLAMA_GPUS / DEVICES
-        )  # seconds between stops
+        # Seconds between stops.
+        self.between = LLAMA_DAYS * 86400 / LLAMA_STOPS * LLAMA_GPUS / DEVICES
         self.gives(stage_test=1)
         # As use_deterministic_algorithms says in torch 2.9.1, and no longer in 2.10.0.
         self.gives(cublas_torch=n("2.10"), safe_torch=2.6)
@@ -120,14 +119,14 @@ class Chapter(Figures):
         self.gives(torch_state=torch.get_rng_state().numel(), numpy_words=self.words)
         self.gives(random_words=len(random.getstate()[1]))
         size = 70e9 * self.weight
-        alone, together = size / SPEED, size / SPEED / (DEVICES / A_NODE)
         self.gives(large_parameters=70e9, large_gb=size / 1e9, devices=DEVICES)
-        self.gives(stop_hours=self.between / 3600, alone_seconds=alone)
-        self.gives(alone_minutes=best(alone, self.between) / 60)
-        self.gives(alone_cost=cost(alone, best(alone, self.between), self.between) * 100)
-        self.gives(machines=DEVICES // A_NODE, machine_devices=A_NODE, together_seconds=together)
-        self.gives(together_minutes=best(together, self.between) / 60)
-        self.gives(together_cost=cost(together, best(together, self.between), self.between) * 100)
+        self.gives(stop_hours=self.between / 3600, machines=DEVICES // A_NODE)
+        self.gives(machine_devices=A_NODE)
+        for name, machines in (("alone", 1), ("together", DEVICES / A_NODE)):
+            write = size / SPEED / machines
+            every = best(write, self.between)
+            self.gives(**{f"{name}_seconds": write, f"{name}_minutes": every / 60})
+            self.gives(**{f"{name}_cost": 100 * cost(write, every, self.between)})
 
     def model(self) -> None:
         size = wren.CHECKPOINT_BYTES

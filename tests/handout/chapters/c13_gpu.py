@@ -70,9 +70,8 @@ def measured(kind, kernel, calls=10):
                 torch.cuda.synchronize()
             shown.append(time.perf_counter() - before)
         torch.cuda.synchronize()
-        return (
-            (time.perf_counter() - started) / calls if kind == "all" else statistics.median(shown)
-        )
+        whole = time.perf_counter() - started
+    return whole / calls if kind == "all" else statistics.median(shown)
 
 
 class Chapter(Figures):
@@ -118,9 +117,8 @@ class Chapter(Figures):
         asking, waking = 1e6 * gpu_stand_in.ASKING, 1e6 * gpu_stand_in.WAKING
         with gpu_stand_in.gpu(kernel_seconds=[kernel] * 13) as device:
             events = gpu.time_kernel(device.kernel, repeats=calls)
-        alone, waiting, together = (
-            measured(kind, kernel, calls) for kind in ("alone", "wait", "all")
-        )
+        kinds = ("alone", "wait", "all")
+        alone, waiting, together = (measured(kind, kernel, calls) for kind in kinds)
         took = 1e6 * kernel
         assert f"{events:.7f}" == f"{kernel:.7f}"
         assert f"{waiting:.7f}" == f"{gpu_stand_in.ASKING + kernel + gpu_stand_in.WAKING:.7f}"

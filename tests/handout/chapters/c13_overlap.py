@@ -94,12 +94,8 @@ class Chapter(Figures):
     def copies(self) -> None:
         """The picture; tests/grader/course/test_gpu_stand_in.py has what makes a copy late."""
         spans = {kind: prefetching.timeline(prefetch=kind) for kind in (False, True)}
-        copy, kernels = (
-            {f"{1000 * (s.stop - s.start):.7f}" for s in spans[True] if s.what == what}
-            for what in ("copies", "kernels")
-        )
-        assert len(copy) == len(kernels) == 1
-        copy, kernels = float(copy.pop()), float(kernels.pop())
+        took = {s.what: 1000 * (s.stop - s.start) for s in spans[True]}
+        copy, kernels = took["copies"], took["kernels"]
         assert len([s for s in spans[True] if s.what == "kernels"]) == 4  # "Four batches"
         starts = {kind: [s.start for s in spans[kind] if s.what == "kernels"] for kind in spans}
         each = {kind: 1000 * (found[-1] - found[-2]) for kind, found in starts.items()}
@@ -176,12 +172,10 @@ class Chapter(Figures):
         tokens = wren.MICRO_BATCH * wren.WREN.context_length
         flops = fc.training_flops(wren.PARAMETERS, tokens)
         self.gives(wren_micro_flops=flops, wren_micro_ms=1e3 * flops / (MFU * PEAK))
-        kept, head = wren.PEAK.copies + wren.PEAK.layers + wren.PEAK.head, wren.HEAD_WIDTH
+        kept = wren.PEAK.copies + wren.PEAK.layers + wren.PEAK.head
         kept += FP32.itemsize * tokens * wren.WREN.vocab_size  # the log-softmax
-        shape = (wren.MICRO_BATCH, wren.WREN.num_heads, wren.WREN.context_length, head)
-        product = wren.WREN.num_layers * fc.matmul_flops(shape, (*shape[:2], head, shape[2]))
+        product = wren.MICRO_BATCH * quizzes.parts_of(wren.WREN)["attention_scores"]
         self.gives(wren_micro_attention=7 * product, wren_micro_kept=kept / 1e9)
-        assert wren.MICRO_BATCH * quizzes.parts_of(wren.WREN)["attention_scores"] == product
         self.gives(fused_products=7, plain_products=3 * 2)
         self.gives(wren_micro_peak=wren.PEAK.total / 1e9, held_bytes=BF16.itemsize)
         self.gives(wren_adamw_ms=1e3 * wren.OPTIMIZER_STEP_BYTES / H100.memory_bandwidth)

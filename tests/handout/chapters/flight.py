@@ -30,12 +30,9 @@ class Chapter(Figures):
         self.gives(chick_context=SIZES["chick"].context_length)
         self.gives(vocabulary=SIZES["chick"].vocab_size, steps=SIZES["chick"].steps)
         self.gives(words=SIZES["hatchling"].steps, budget=BUDGET)
-        self.gives(peak=self.peak() / 1e9)
-
-    @staticmethod
-    def peak() -> float:
-        """FLOP/s in float32 that the flight measured: the step's prediction is compute-bound."""
-        return row("chick", "FLOPs")["predicted"] / row("chick", "seconds")["predicted"]
+        # FLOP/s in float32 that the flight measured: the step's prediction is compute-bound.
+        self.peak = row("chick", "FLOPs")["predicted"] / row("chick", "seconds")["predicted"]
+        self.gives(peak=self.peak / 1e9)
 
     def predicted(self) -> None:
         """The committed predictions are those of today's formulas."""
@@ -44,9 +41,8 @@ class Chapter(Figures):
             used = parts.load(list(parts.OF_PROBLEM))
             flops = prediction.step_flops(used, size, 0)
         assert row("chick", "FLOPs")["predicted"] == flops == row("chick", "FLOPs")["measured"]
-        kept = prediction.activation_bytes(
-            size, size.batch, autocast=False, fused=False, segments=0
-        )
+        switches = {"autocast": False, "fused": False, "segments": 0}
+        kept = prediction.activation_bytes(size, size.batch, **switches)
         found = row("chick", "bytes kept")
         assert found["predicted"] == found["measured"] == kept
         assert row("chick", "parameters")["predicted"] == ra.transformer_parameters(size)
@@ -63,9 +59,8 @@ class Chapter(Figures):
         self.gives(parameter_gap=100 * (count["measured"] / count["predicted"] - 1))
         self.gives(wren_gap=100 * rest / wren.PARAMETERS)
         self.gives(time_ratio=time["measured"] / time["predicted"])
-        self.gives(
-            chick_mfu=100 * row("chick", "FLOPs")["measured"] / time["measured"] / self.peak()
-        )
+        rate = row("chick", "FLOPs")["measured"] / time["measured"]
+        self.gives(chick_mfu=100 * rate / self.peak)
         self.gives(chick_loss=row("chick", "last loss")["measured"])
         self.gives(entropy=record("chick")["entropy"])
 
@@ -77,10 +72,8 @@ class Chapter(Figures):
         assert record("egg")["losses"] == record("egg_segments")["losses"], "the same numbers"
         usual = Settings("egg", steps=300, batch=16, micro_batch=16)
         assert record("egg")["name"] == usual.name
-        segments, batch = (
-            record(name)["name"].split()[i] for name, i in [("egg_segments", 1), ("egg_batch", 2)]
-        )
-        self.gives(switch_segments=f"`--checkpointing {n(segments)}`")
-        self.gives(switch_batch=f"`--batch {n(batch)}`")
+        segments, batch = (record(name)["name"].split() for name in ("egg_segments", "egg_batch"))
+        self.gives(switch_segments=f"`--checkpointing {n(segments[1])}`")
+        self.gives(switch_batch=f"`--batch {n(batch[2])}`")
         for name in ("egg", "wrong_adamw", "wrong_targets"):
             self.gives(**{f"{name}_loss": n(smooth(record(name)["losses"], SMOOTH)[-1], ".2f")})

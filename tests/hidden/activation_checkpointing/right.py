@@ -1,6 +1,5 @@
 # Right solutions of activation_checkpointing in other styles; see grader/solutions/fragments.py.
 
-
 # [boxes] Reads saved tensors from boxes after fn, stores inputs on ctx, and splits layers with
 # numpy.
 # device: cpu
@@ -166,9 +165,8 @@ class CheckpointedSequential(nn.Module):
         super().__init__()
         for i, layer in enumerate(layers):
             self.add_module(f"layer{i}", layer)
-        self.lengths = [
-            len(layers) // segments + (i < len(layers) % segments) for i in range(segments)
-        ]
+        size, longer = divmod(len(layers), segments)
+        self.lengths = [size + (i < longer) for i in range(segments)]
 
     def forward(self, x):
         queue = [getattr(self, f"layer{i}") for i in range(sum(self.lengths))]

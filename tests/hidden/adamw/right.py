@@ -1,6 +1,5 @@
 # Right solutions of adamw in other styles; see grader/solutions/fragments.py.
 
-
 # [data_and_get] Like a first tutorial: uses state.get, creates new moments in each step, and
 # changes p.data.
 import math
@@ -10,9 +9,8 @@ import torch
 
 class AdamW(torch.optim.Optimizer):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        super().__init__(
-            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        )
+        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, options)
 
     def step(self, closure=None):
         loss = None if closure is None else closure()
@@ -46,9 +44,8 @@ class AdamW(torch.optim.Optimizer):
             raise ValueError(f"negative: {lr}, {eps} or {weight_decay}")
         if not (0 <= betas[0] < 1 and 0 <= betas[1] < 1):
             raise ValueError(f"betas must be in [0, 1), got {betas}")
-        super().__init__(
-            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        )
+        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, options)
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -67,11 +64,8 @@ class AdamW(torch.optim.Optimizer):
         grads = [p.grad for p in params]
         for p in params:
             if p not in self.state:
-                self.state[p] = {
-                    "step": 0,
-                    "exp_avg": torch.zeros_like(p),
-                    "exp_avg_sq": torch.zeros_like(p),
-                }
+                state = {"exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
+                self.state[p] = {"step": 0, **state}
             self.state[p]["step"] += 1
         means = [self.state[p]["exp_avg"] for p in params]
         squares = [self.state[p]["exp_avg_sq"] for p in params]
@@ -92,9 +86,8 @@ import torch
 
 class AdamW(torch.optim.Optimizer):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        super().__init__(
-            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        )
+        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, options)
 
     def step(self, closure=None):
         loss = None

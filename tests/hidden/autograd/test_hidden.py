@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 
 from kit import expect
-from kit.student import call_and_keep_inputs
+from tests.hidden import answer_that_keeps
 from tests.probes import autograd as probes
 
 # Numbers below 100 after fewer than 100 roundings, each of relative size 6e-8.
@@ -300,10 +300,8 @@ def test_numerical_gradient_takes_central_differences(student, rng):
 
     There is one gradient per input, of its shape and dtype.
     """
-    calls = [
-        {**a_function_of(rng, [uniform(rng, 4)]), **eps}
-        for eps in ({"eps": 0.25}, {"eps": 1e-2}, {"eps": 1e-4}, {})
-    ]
+    steps = {"eps": 0.25}, {"eps": 1e-2}, {"eps": 1e-4}, {}
+    calls = [{**a_function_of(rng, [uniform(rng, 4)]), **step} for step in steps]
     hint = "(f(x + eps) - f(x - eps)) / (2 · eps), with the given eps, in full precision"
     check_differences(student, calls, hint=hint)
     inputs = [uniform(rng, 3, 2), uniform(rng), uniform(rng, 1, 2, 1)]
@@ -605,10 +603,7 @@ def test_leaves_its_inputs_as_they_were(student, rng):
     check_mlp_backward(student, [mlp_inputs(rng)])
     by_hand = [("linear_backward", args) for args in of_linear]
     for of, args in [*by_hand, ("mlp_backward", mlp_inputs(rng))]:
-        given = tuple(x.clone() for x in args)
-        got = student.run(call_and_keep_inputs, module="autograd", function=of, args=given)
-        for x, before in zip(got["inputs"], args, strict=True):
-            expect.tensor(x, before, of=of, name="an input after the call", hint=hint)
+        got = answer_that_keeps(student, "autograd", of, args, hint=hint)
         expect.generators_left(got["generators_changed"], of=of)
     (call,) = in_chunks(chunk_inputs(rng, 6), 2)
     (got,) = check_chunks(student, [call], hint="chunks")

@@ -1,6 +1,5 @@
 # Right solutions of checkpoint in other styles; see grader/solutions/fragments.py.
 
-
 # [checks_first] Checks everything before the first change, uses mkstemp, and stores numpy's state
 # as a tensor.
 import tempfile
@@ -24,17 +23,15 @@ def save_checkpoint(model, optimizer, iteration, out):
         return
     path = os.path.abspath(os.fspath(out))
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".saving-")
-    done = False
     try:
         with os.fdopen(handle, "wb") as f:
             torch.save(payload, f)
             f.flush()
             os.fsync(f.fileno())
         os.rename(temporary, path)
-        done = True
-    finally:
-        if not done:
-            os.remove(temporary)
+    except BaseException:
+        os.remove(temporary)
+        raise
 
 
 def load_checkpoint(src, model, optimizer):
@@ -85,12 +82,8 @@ torch.serialization.add_safe_globals(
 
 def save_checkpoint(model, optimizer, iteration, out):
     gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
-    generators = {
-        "torch": torch.get_rng_state(),
-        "numpy": np.random.get_state(),
-        "python": random.getstate(),
-        "gpus": gpus,
-    }
+    generators = {"torch": torch.get_rng_state(), "numpy": np.random.get_state()}
+    generators |= {"python": random.getstate(), "gpus": gpus}
     buffer = io.BytesIO()
     torch.save([model.state_dict(), optimizer.state_dict(), iteration, generators], buffer)
     data = buffer.getvalue()
@@ -114,9 +107,8 @@ def save_checkpoint(model, optimizer, iteration, out):
 
 
 def load_checkpoint(src, model, optimizer):
-    weights, state, iteration, generators = torch.load(
-        src, map_location=lambda storage, _: storage, weights_only=True
-    )
+    where = {"map_location": lambda storage, _: storage, "weights_only": True}
+    weights, state, iteration, generators = torch.load(src, **where)
     trial, trial_optimizer = copy.deepcopy((model, optimizer))
     trial.load_state_dict(weights)
     trial_optimizer.load_state_dict(state)

@@ -13,19 +13,17 @@ import numpy as np
 import pytest
 import torch
 
-from kit import expect
-from tests.hidden import integer
+from tests.hidden import ExpectOf, integer
 from tests.probes import checkpointing as probes
 
 NAME = "folder/checkpoint"
-SAVE, LOAD = "save_checkpoint", "load_checkpoint"
+saving, loading = ExpectOf("save_checkpoint"), ExpectOf("load_checkpoint")
 
 
 def check_tensors(got, expected, *, of, hint=None):
-    reason = "other names come back than were saved"
-    expect.that(got.keys() == expected.keys(), reason, of=of, hint=hint)
+    of.that(got.keys() == expected.keys(), "other names come back than were saved", hint=hint)
     for name, want in expected.items():
-        expect.tensor(got[name], want, of=of, name=name, hint=hint)
+        of.tensor(got[name], want, name=name, hint=hint)
 
 
 # --- what comes back
@@ -53,7 +51,7 @@ def test_parameters_and_buffers_come_back(student, rng):
     }
     got = student.run(probes.state_after_load, parameters=parameters, buffers=buffers)
     hint = "model.state_dict() contains the parameters and the buffers"
-    check_tensors(got, {**parameters, **buffers}, of=LOAD, hint=hint)
+    check_tensors(got, {**parameters, **buffers}, of=loading, hint=hint)
 
 
 @pytest.mark.stage(1)
@@ -73,9 +71,8 @@ def test_the_optimizer_comes_back(student, rng):
     got = student.run(probes.optimizers_after_load, parameters=parameters, runs=runs)
     hint = "optimizer.state_dict() contains each parameter's state and each group's options"
     for after, want in zip(got, probes.optimizer_states(parameters, runs), strict=True):
-        check_tensors(after["state"], want["state"], of=LOAD, hint=hint)
-        name = "the groups' options"
-        expect.value(after["groups"], want["groups"], of=LOAD, name=name, hint=hint)
+        check_tensors(after["state"], want["state"], of=loading, hint=hint)
+        loading.value(after["groups"], want["groups"], name="the groups' options", hint=hint)
 
 
 def check_draws(student, rng, expected, hint):
@@ -86,7 +83,7 @@ def check_draws(student, rng, expected, hint):
     for source, draw in generators.items():
         draw()  # before the save
         reason = f"after the load, {source} draws other numbers than it would have after the save"
-        expect.that(got[source] == draw(), reason, of=LOAD, hint=hint[source])
+        loading.that(got[source] == draw(), reason, hint=hint[source])
 
 
 def of_torch(seed):
@@ -128,14 +125,14 @@ def test_the_generator_of_every_gpu_goes_on(student, rng):
     """The generator state of each GPU is restored. The GPUs are simulated."""
     seeds = [integer(rng, 0, 10**6), integer(rng, 10**6, 10**7)]
     drawn = student.run(probes.draws_of_gpus, seeds=seeds)
-    expect.parts(drawn, len(seeds), of=LOAD, name="GPUs")
+    loading.parts(drawn, len(seeds), name="GPUs")
     for seed, numbers in zip(seeds, drawn, strict=True):
         generator = torch.Generator().manual_seed(seed)
         torch.rand(3, generator=generator)
         expected = torch.rand(4, generator=generator).tolist()
         reason = "after the load, a GPU draws different numbers than after the save"
         hint = "torch.get_rng_state() is the CPU's; every GPU has a generator of its own"
-        expect.that(numbers == expected, reason, of=LOAD, hint=hint)
+        loading.that(numbers == expected, reason, hint=hint)
 
 
 @pytest.mark.stage(2)
@@ -144,7 +141,7 @@ def test_a_cpu_loads_what_a_gpu_saved(student, rng):
     """A machine without a GPU loads a checkpoint with the tensors and generator states of GPUs."""
     parameters = {"p0": torch.randn(3, 4, generator=rng), "p1": torch.randn(3, generator=rng)}
     got = student.run(probes.cpu_loads_what_a_gpu_saved, parameters=parameters)
-    check_tensors(got, parameters, of=LOAD)
+    check_tensors(got, parameters, of=loading)
 
 
 # Stays: it is what the chapter promises; tests of parts show what is missing.
@@ -163,30 +160,29 @@ def test_a_run_goes_on_bit_by_bit(student, rng):
         same = got[what] == expected[what][-len(got[what]) :] and len(got[what]) > 0
         words = what.replace("_", " ")
         reason = f"{words} after the load differ from those of a run that never stops"
-        expect.that(same, reason, of=LOAD, hint=hint)
-    check_tensors(got["weights"], expected["weights"], of=LOAD, hint=hint)
+        loading.that(same, reason, hint=hint)
+    check_tensors(got["weights"], expected["weights"], of=loading, hint=hint)
 
 
 def check_leavings(got, weight, *, of):
     """Check that modes, gradients, requires_grad, parameters and tied weights are as the probe set
     them.
     """
-    expect.tensor(got["weights"]["output.weight"], weight, of=of, name="a tied weight")
+    of.tensor(got["weights"]["output.weight"], weight, name="a tied weight")
     hint = "train or eval mode is the caller's choice for each module; leave it alone"
     name = "training, module by module"
-    expect.value(got["training"], [True, True, False, True, True], of=of, name=name, hint=hint)
+    of.value(got["training"], [True, True, False, True, True], name=name, hint=hint)
     name = "requires_grad, parameter by parameter"
-    expect.value(got["requires_grad"], [True, True, False], of=of, name=name)
-    expect.parts(got["gradients"], 3, of=of, name="parameters")
+    of.value(got["requires_grad"], [True, True, False], name=name)
+    of.parts(got["gradients"], 3, name="parameters")
     for gradient in got["gradients"]:
-        expect.that(gradient.numel() > 0, "a gradient is gone", of=of, hint="do not change .grad")
-        expect.tensor(gradient, torch.full_like(gradient, 2.0), of=of, name="a gradient")
+        of.that(gradient.numel() > 0, "a gradient is gone", hint="do not change .grad")
+        of.tensor(gradient, torch.full_like(gradient, 2.0), name="a gradient")
     hint = "copy the values into the existing parameters"
-    reason = "a parameter is no longer the same object"
-    expect.that(got["parameters_are_the_same"], reason, of=of, hint=hint)
-    expect.that(got["weights_are_tied"], "two tied weights are no longer tied", of=of, hint=hint)
+    of.that(got["parameters_are_the_same"], "a parameter is no longer the same object", hint=hint)
+    of.that(got["weights_are_tied"], "two tied weights are no longer tied", hint=hint)
     reason = "the optimizer no longer has the model's parameters"
-    expect.that(got["optimizer_has_the_parameters"], reason, of=of, hint=hint)
+    of.that(got["optimizer_has_the_parameters"], reason, hint=hint)
 
 
 @pytest.mark.stage(1)
@@ -199,15 +195,15 @@ def test_saving_changes_nothing(student, rng):
     hint = "does saving draw a random number, or change the model's mode?"
     for what in ("losses", "learning_rates"):
         reason = f"{what.replace('_', ' ')} change when checkpoints are saved"
-        expect.that(got[what] == expected[what], reason, of=SAVE, hint=hint)
-    check_tensors(got["weights"], expected["weights"], of=SAVE, hint=hint)
+        saving.that(got[what] == expected[what], reason, hint=hint)
+    check_tensors(got["weights"], expected["weights"], of=saving, hint=hint)
     name = "first.weight"
-    expect.tensor(saved, expected["weights"][name], of=LOAD, name=name)
+    loading.tensor(saved, expected["weights"][name], name=name)
     weight = torch.randn(5, 3, generator=rng)
     left = student.run(probes.leavings, weight=weight, load=False)
-    check_leavings(left, weight, of=SAVE)
+    check_leavings(left, weight, of=saving)
     hint = "tempfile has its own random generator"
-    expect.that(left["generators_are_the_same"], "saving draws a random number", of=SAVE, hint=hint)
+    saving.that(left["generators_are_the_same"], "saving draws a random number", hint=hint)
 
 
 @pytest.mark.stage(1)
@@ -215,7 +211,7 @@ def test_saving_changes_nothing(student, rng):
 def test_loading_writes_into_the_parameters_that_are_there(student, rng):
     """Loading writes into the existing parameters, and keeps ties, modes and gradients."""
     weight = torch.randn(5, 3, generator=rng)
-    check_leavings(student.run(probes.leavings, weight=weight, load=True), weight, of=LOAD)
+    check_leavings(student.run(probes.leavings, weight=weight, load=True), weight, of=loading)
 
 
 # --- where it is written
@@ -230,12 +226,12 @@ def test_file_like_objects(student, rng):
     runs = [(torch.randn(rows, 4, generator=rng), *kind) for rows, *kind in kinds]
     for (weight, before, _), got in zip(runs, student.run(probes.streams, runs=runs), strict=True):
         hint = "whoever opened the object closes it"
-        expect.that(not got["is_closed"], "a file-like object is closed", of=SAVE, hint=hint)
+        saving.that(not got["is_closed"], "a file-like object is closed", hint=hint)
         hint = "write from the object's current position"
         reason = "the data before the checkpoint are overwritten"
-        expect.that(got["starts_with"] == before, reason, of=SAVE, hint=hint)
+        saving.that(got["starts_with"] == before, reason, hint=hint)
         hint = "read from the object's current position"
-        expect.tensor(got["weights"]["weight"], weight, of=LOAD, name="weight", hint=hint)
+        loading.tensor(got["weights"]["weight"], weight, name="weight", hint=hint)
 
 
 @pytest.mark.stage(1)
@@ -251,9 +247,9 @@ def test_the_iteration_comes_back_from_any_path(student, rng):
             got = student.run(probes.paths, name=name, kind=kind, iterations=iterations)
             for (loaded, files), iteration in zip(got, iterations, strict=True):
                 hint = "return the iteration of the file that is at the path now"
-                expect.value(loaded, iteration, of=LOAD, name="the iteration", hint=hint)
+                loading.value(loaded, iteration, name="the iteration", hint=hint)
                 hint = "write one file and no other"
-                expect.value(files, [name], of=SAVE, name="all files after a save", hint=hint)
+                saving.value(files, [name], name="all files after a save", hint=hint)
 
 
 # --- crashes
@@ -267,15 +263,12 @@ def check_crash(student, how, when, endings, rng):
     reason = f"save_checkpoint {failed['ending']} when {when}, expected that it is {endings[0]}"
     if how == "interrupted sync" and failed["ending"] == "returned":
         return [NAME]  # another test checks whether the file is synced before the rename
-    hint = "does the error reach the caller?"
-    expect.that(failed["ending"] in endings, reason, of=SAVE, hint=hint)
+    saving.that(failed["ending"] in endings, reason, hint="does the error reach the caller?")
     hint = "write to another file in that folder, and rename it when it is complete"
-    reason = f"the old checkpoint has changed when {when}"
-    expect.that(failed["checkpoint"] == 1, reason, of=SAVE, hint=hint)
+    saving.that(failed["checkpoint"] == 1, f"the old checkpoint has changed when {when}", hint=hint)
     hint = "do leftovers of the last save block the next one?"
-    expect.that(then["ending"] == "returned", f"the next save {then['ending']}", of=SAVE, hint=hint)
-    reason = "the next save does not replace the checkpoint"
-    expect.that(then["checkpoint"] == 3, reason, of=SAVE, hint=hint)
+    saving.that(then["ending"] == "returned", f"the next save {then['ending']}", hint=hint)
+    saving.that(then["checkpoint"] == 3, "the next save does not replace the checkpoint", hint=hint)
     return failed["files"]
 
 
@@ -292,7 +285,7 @@ def test_a_write_that_fails_leaves_the_old_checkpoint(student, rng):
     """If writing fails (disk full), an error is raised, and only the old checkpoint is left."""
     files = check_crash(student, "fails", "writing fails", ["raised"], rng)
     hint = "who removes the temporary file, whatever the exception is?"
-    expect.value(files, [NAME], of=SAVE, name="all files after the failed save", hint=hint)
+    saving.value(files, [NAME], name="all files after the failed save", hint=hint)
 
 
 @pytest.mark.stage(3)
@@ -308,14 +301,14 @@ def test_an_interrupt_leaves_the_old_checkpoint(student, rng):
         ("interrupted sync", "Ctrl-C comes while it is synced", ["interrupted"]),
     ]:
         files = check_crash(student, how, when, endings, rng)
-        expect.value(files, [NAME], of=SAVE, name="all files after the failed save", hint=hint)
+        saving.value(files, [NAME], name="all files after the failed save", hint=hint)
 
 
 def check_second(got):
     reason = f"the second of two saves {got['ending']}, expected that it returned"
-    expect.that(got["ending"] == "returned", reason, of=SAVE)
+    saving.that(got["ending"] == "returned", reason)
     reason = "after two saves, the second one is not the checkpoint that is loaded"
-    expect.that(got["checkpoint"] == 2, reason, of=SAVE)
+    saving.that(got["checkpoint"] == 2, reason)
 
 
 @pytest.mark.stage(3)
@@ -326,7 +319,7 @@ def test_the_file_is_synced_before_it_takes_its_name(student):
     check_second(got)
     hint = "flush Python's buffer first; data that are not synced may be lost in a power cut"
     reason = "the file gets its name before all of it is synced to disk"
-    expect.that(got["synced_before"], reason, of=SAVE, hint=hint)
+    saving.that(got["synced_before"], reason, hint=hint)
 
 
 @pytest.mark.stage(3)
@@ -340,13 +333,13 @@ def test_the_temporary_file_is_in_the_same_folder(student):
         got = student.run(probes.watched_save, one_disk=False, name=name)
         hint = "another folder, such as the system's temporary one, may be on another disk"
         reason = "the save fails if a file cannot be moved between folders by a rename"
-        expect.that(got["ending"] == "returned", reason, of=SAVE, hint=hint)
+        saving.that(got["ending"] == "returned", reason, hint=hint)
         check_second(got)
         reason = "the checkpoint does not get its name by a rename"
-        expect.that(got["renamed"], reason, of=SAVE, hint="os.replace")
+        saving.that(got["renamed"], reason, hint="os.replace")
         hint = "os.replace replaces an existing file in a single step"
         reason = "the old checkpoint is not there any more when the new one gets its name"
-        expect.that(got["old_until_then"], reason, of=SAVE, hint=hint)
+        saving.that(got["old_until_then"], reason, hint=hint)
 
 
 # --- what is refused
@@ -357,23 +350,23 @@ def test_the_temporary_file_is_in_the_same_folder(student):
 def test_a_file_is_data_and_no_program(student):
     """A pickle that would call a function when loaded is refused, without calling the function."""
     results = student.run(probes.planted)
-    expect.parts(results, 3, of=LOAD)
+    loading.parts(results, 3)
     for planted in results:
         hint = "use weights_only=True, and do not try again without it"
         reason = "a call planted in a file is executed"
-        expect.that(not planted["call_was_made"], reason, of=LOAD, hint=hint)
-        expect.that(planted["raised"], "a file with a planted call is accepted", of=LOAD, hint=hint)
+        loading.that(not planted["call_was_made"], reason, hint=hint)
+        loading.that(planted["raised"], "a file with a planted call is accepted", hint=hint)
 
 
 def check_refused(refused, *, when):
-    expect.that(refused["raised"], f"nothing is raised when {when}", of=LOAD)
+    loading.that(refused["raised"], f"nothing is raised when {when}")
     for what in ("model", "optimizer", "generators"):
         hint = (
             "check everything before the first change, or restore what was there; "
             "load_state_dict copies before it raises"
         )
         reason = f"the load raises but has already changed the {what} when {when}"
-        expect.that(refused[what] == 0, reason, of=LOAD, hint=hint)
+        loading.that(refused[what] == 0, reason, hint=hint)
 
 
 @pytest.mark.stage(4)

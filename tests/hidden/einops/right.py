@@ -1,16 +1,11 @@
 # Right solutions of einops in other styles; see grader/solutions/fragments.py.
 
-
 # [loops_and_stack] Loops over slices, joins them with stack and cat, and takes means of boolean
 # selections.
 def split_heads(x, heads):
     if x.shape[-1] % heads != 0:
         raise ValueError(f"cannot make {heads} heads of {x.shape[-1]} features")
     return torch.stack(x.chunk(heads, dim=-1), dim=-3)
-
-
-def merge_heads(x):
-    return torch.cat(x.unbind(dim=-3), dim=-1)
 
 
 def attention_scores(q, k):

@@ -1,6 +1,5 @@
 # Right solutions of flop_counter in other styles; see grader/solutions/fragments.py.
 
-
 # [matches_names] Matches names by hand, with two keys for attention and methods of its own to enter
 # and exit.
 class FlopCounter(TorchDispatchMode):

@@ -293,10 +293,8 @@ def test_by_op_has_the_flops_of_each_operator(student, rng):
     one_mm(student, pair(rng))
     names = ["mv", "bmm", "mm", "dot", "addmm"]
     shapes = [product(name, *sizes(rng, 4))[0] for name in names]
-    calls = [
-        (f"torch.{name}", [torch.randn(shape, generator=rng) for shape in of_one], {})
-        for name, of_one in zip(names, shapes, strict=True)
-    ]
+    args = [[torch.randn(shape, generator=rng) for shape in of_one] for of_one in shapes]
+    calls = [(f"torch.{name}", each, {}) for name, each in zip(names, args, strict=True)]
     # The student's own counts, so that a mistake in a formula costs nothing here.
     own = [read["total"] for read in student.run(probes.counts, calls=calls)]
     own[names.index("mm")] *= 2

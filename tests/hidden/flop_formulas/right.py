@@ -1,6 +1,5 @@
 # Right solutions of flop_formulas in other styles; see grader/solutions/fragments.py.
 
-
 # [by_cases] Treats each number of dimensions as a separate case.
 def matmul_flops(a, b):
     a, b = list(a), list(b)
@@ -35,18 +34,8 @@ def matmul_flops(a, b):
     return 2 * a[-1] * result.numel()
 
 
-# [per_head_loop] Counts head by head and layer by layer with a Counter, and uses recursion for
-# stacks.
+# [per_head_loop] Counts a model head by head and layer by layer with a Counter.
 import collections
-
-
-def mlp_flops(batch, dims, *, backward=False, _first=True):
-    if len(dims) < 2:
-        return 0
-    head, *tail = dims
-    mine = 2 * batch * head * tail[0]
-    mine *= (2 if _first else 3) if backward else 1
-    return mine + mlp_flops(batch, tail, backward=backward, _first=False)
 
 
 def transformer_forward_flops(config, batch, seq):

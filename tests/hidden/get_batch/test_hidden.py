@@ -29,9 +29,8 @@ expect = ExpectOf("get_batch")
 TOO_SHORT = (ValueError, RuntimeError, IndexError)
 
 # A student's process fills new integer memory with the largest integer.
-UNWRITTEN = (
-    ("2**63 - 1", "is memory of torch.empty read before it is written? It holds that number here."),
-)
+READ_TOO_EARLY = "is memory of torch.empty read before it is written? It holds that number here."
+UNWRITTEN = (("2**63 - 1", READ_TOO_EARLY),)
 
 
 def permutation(rng, n, dtype=np.int64):

@@ -1,6 +1,5 @@
 # Right solutions of gpu_memory in other styles; see grader/solutions/fragments.py.
 
-
 # [by_memory_stats] Reads torch.cuda.memory_stats after emptying the cache, and synchronizes twice.
 def peak_memory(fn, device="cuda"):
     device = torch.device(device)
@@ -34,12 +33,9 @@ def peak_memory(fn, device="cuda"):
         memory.reset_peak_memory_stats()
         before = memory.memory_allocated()
         result = fn()
-        numbers = {
-            "peak_above_before": memory.max_memory_allocated() - before,
-            "retained": memory.memory_allocated() - before,
-        }
+        highest, after = memory.max_memory_allocated(), memory.memory_allocated()
         result = None
-    return PeakMemory(allocated_before=before, **numbers)
+    return PeakMemory(before, peak_above_before=highest - before, retained=after - before)
 
 
 # [peak_taken_before_reset] Resets the peak before and after the call.

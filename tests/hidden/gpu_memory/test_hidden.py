@@ -26,21 +26,19 @@ def unrounded(rng, size):
     return size - int(torch.randint(1, 512, (), generator=rng))
 
 
-def peak(student, device, steps, **options):
-    return student.run(probes.peak, device=device, steps=steps, **options)
+FIELDS = ("allocated_before", "peak_above_before", "retained")
 
 
-def check(got, before, peak, retained, *, hint=None):
-    for name, expected in [
-        ("allocated_before", before),
-        ("peak_above_before", peak),
-        ("retained", retained),
-    ]:
+def check(student, device, steps, *numbers, hint=None, **options):
+    """Check the three numbers of a call of these steps, and return the probe's answer."""
+    got = student.run(probes.peak, device=device, steps=steps, **options)
+    for name, expected in zip(FIELDS, numbers, strict=True):
         field = got[name]
         expect.that(field is not None, f"there is no field {name}: is a PeakMemory returned?")
         reason = f"wrong type of {name}: expected int, got {expect.type_name(field)}"
         expect.that(type(field) is int, reason)
         expect.that(field == expected, f"wrong number of bytes in {name}", hint=hint)
+    return got
 
 
 # Stays: this test checks the whole rule at once; every other test covers one part of it.
@@ -57,13 +55,13 @@ def test_peak_and_rest_of_a_call(student, rng, device):
         steps = [("make", "a", wanted[0]), ("make", "b", wanted[1]), ("drop", "a", 0)]
         steps += [("make", "c", wanted[2]), ("drop", "b", 0), ("keep", "c", 0)]
         steps += [("make", "d", wanted[3])]
-        got = peak(student, device, steps, alive=wanted[4:])
+        highest = max(a + b, b + c, c + d)
         hint = "both are differences from the bytes allocated before the call"
-        check(got, there, max(a + b, b + c, c + d), c, hint=hint)
+        check(student, device, steps, there, highest, c, alive=wanted[4:], hint=hint)
     a, first, second = sorted(sizes(rng, 3))
     steps = [("free", "1", 0), ("make", "a", a), ("keep", "a", 0)]
-    got = peak(student, device, steps, alive=[first, second])
-    check(got, first + second, 0, a - second, hint="retained is a difference and may be negative")
+    alive, hint = [first, second], "retained is a difference and may be negative"
+    check(student, device, steps, sum(alive), 0, a - second, alive=alive, hint=hint)
 
 
 # Stays: dropping fn's result too early is the likeliest mistake, and no other test's message would
@@ -73,8 +71,8 @@ def test_result_of_the_call_counts(student, rng, device):
     """fn's result is still alive when `retained` is read."""
     a, b, there = sizes(rng, 3)
     steps = [("make", "a", a), ("make", "b", b)]
-    got = peak(student, device, steps, alive=[there], result="b")
-    check(got, there, a + b, b, hint="keep fn's result until the bytes are read")
+    options = {"alive": [there], "result": "b", "hint": "keep fn's result until the bytes are read"}
+    check(student, device, steps, there, a + b, b, **options)
 
 
 # Stays: reporting an earlier peak is a likely mistake, and the only one that can fail this test.
@@ -83,8 +81,9 @@ def test_earlier_peak_is_not_the_calls(student, rng, device):
     """The peak is that of the call itself, however much memory was in use before."""
     a, b, there = sizes(rng, 3)
     steps = [("make", "a", a), ("drop", "a", 0), ("make", "b", b)]
-    got = peak(student, device, steps, alive=[there], earlier=2 * (a + b + there))
-    check(got, there, max(a, b), 0, hint="reset_peak_memory_stats resets the peak")
+    options = {"alive": [there], "earlier": 2 * (a + b + there)}
+    hint = "reset_peak_memory_stats resets the peak"
+    check(student, device, steps, there, max(a, b), 0, hint=hint, **options)
 
 
 @pytest.mark.harm("rare")
@@ -93,16 +92,16 @@ def test_garbage_is_gone_before(student, rng, device):
     a, waste, there = sizes(rng, 3)
     waste += a
     steps = [("make", "a", a), ("keep", "a", 0), ("collect", "", 0)]
-    got = peak(student, device, steps, alive=[there], garbage=waste)
-    check(got, there, a, a, hint="call gc.collect() before you read anything")
+    hint = "call gc.collect() before you read anything"
+    check(student, device, steps, there, a, a, alive=[there], garbage=waste, hint=hint)
 
 
 @pytest.mark.harm("crash")
 def test_fn_is_called_once_and_nothing_is_kept(student, rng, device):
     """fn runs once, and its result is freed by the time peak_memory returns."""
     a, there = sizes(rng, 2)
-    got = peak(student, device, [("make", "a", a)], alive=[there], result="a")
-    check(got, there, a, a)
+    steps, options = [("make", "a", a)], {"alive": [there], "result": "a"}
+    got = check(student, device, steps, there, a, a, **options)
     expect.value(len(got["calls"]), 1, hint="how often is fn called?")
     hint = "without gradients fn keeps nothing for a backward pass, and its peak is another one"
     expect.value(got["calls"], [True], name="whether fn runs with gradients", hint=hint)
@@ -120,7 +119,7 @@ def test_any_name_of_the_device(student, device):
 def test_wrong_calls(student, rng, device):
     """fn's exceptions pass through, and a device that is not a GPU raises a ValueError."""
     (a,) = sizes(rng, 1)
-    check(peak(student, device, [("make", "a", a)]), 0, a, 0)
+    check(student, device, [("make", "a", a)], 0, a, 0)
     for kind in ("KeyError", "RuntimeError", "OutOfMemoryError"):
         error = KeyError if kind == "KeyError" else RuntimeError
         with expect.raises(error, when=f"the first call of fn raises {kind}"):

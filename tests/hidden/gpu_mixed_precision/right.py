@@ -1,6 +1,5 @@
 # Right solutions of gpu_mixed_precision in other styles; see grader/solutions/fragments.py.
 
-
 # [a_scaler_that_is_off] Uses a GradScaler that is never enabled, model.zero_grad, and a loss under
 # autocast.
 def autocast_train_step(model, optimizer, loss_fn, x, y, *, dtype=torch.bfloat16, max_norm=1.0):
@@ -40,9 +39,8 @@ def autocast_train_step(model, optimizer, loss_fn, x, y, *, dtype=torch.bfloat16
     loss = loss_fn(predicted, y)
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    gradients = [
-        p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None
-    ]
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    gradients = [p.grad for p in parameters if p.grad is not None]
     norm = torch.stack([g.square().sum() for g in gradients]).sum().sqrt()
     if norm > max_norm:
         for g in gradients:

@@ -1,6 +1,5 @@
 # Right solutions of gpu_prefetch in other styles; see grader/solutions/fragments.py.
 
-
 # [a_generator] A generator contains the loop, uses wait_stream, and refills before it yields a
 # batch.
 class Prefetcher:
@@ -133,9 +132,8 @@ class Prefetcher:
         self.turn += 1
         fits = self.ring[slot] and [t.shape for t in self.ring[slot][:2]] == [x.shape, y.shape]
         if not fits:  # a smaller last batch, for example
-            self.ring[slot] = [
-                torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in (x, y)
-            ] + [torch.cuda.Event()]
+            pinned = [torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in (x, y)]
+            self.ring[slot] = [*pinned, torch.cuda.Event()]
         px, py, free = self.ring[slot]
         free.synchronize()
         px.copy_(x)

@@ -1,6 +1,5 @@
 # Right solutions of gpu_timing in other styles; see grader/solutions/fragments.py.
 
-
 # [numpy_quantile] Collects pairs of events, synchronizes before and after, and uses numpy's median.
 def time_kernel(fn, *, warmup=3, repeats=10):
     import numpy as np

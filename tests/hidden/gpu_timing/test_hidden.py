@@ -27,12 +27,15 @@ def milliseconds(rng, count, low=2, high=9):
     return [int(n) / 1000 for n in torch.randint(low, high, (count,), generator=rng)]
 
 
-def timed(student, device, seconds, **options):
-    return student.run(probes.timed, device=device, seconds=seconds, **options)
-
-
 def check(got, expected, tolerance, *, of="time_kernel", hint=None):
     expect.number(got, expected, of=of, tolerance=tolerance * expected, hint=hint)
+
+
+def timed(student, device, seconds, expected, *, near=None, hint=None, **options):
+    """Check the time of kernels that take these seconds, and return the probe's answer."""
+    got = student.run(probes.timed, device=device, seconds=seconds, **options)
+    check(got["seconds"], expected, near or TOLERANCE[device], hint=hint)
+    return got
 
 
 # Stays: this test checks the rule itself; the tests below check the same times in special cases.
@@ -44,15 +47,13 @@ def test_median_of_what_the_gpu_took(student, rng, device):
         low, median, high = [unit / 9, unit / 3], unit, [3 * unit, 9 * unit]
         # Neither the mean nor the value in the middle position is near the median.
         measured = [high[0], low[0], high[1], median, low[1]]
-        options = {"seconds": [0.05] * warmup + measured, "warmup": warmup, "repeats": 5}
-        got = student.run(probes.timed, device=device, **options)
+        seconds, calls = [0.05] * warmup + measured, {"warmup": warmup, "repeats": 5}
         hint = "the median, in seconds, measured with two events around each call after the warm-up"
-        check(got["seconds"], median, TOLERANCE[device], hint=hint)
+        timed(student, device, seconds, median, hint=hint, **calls)
     (t,) = milliseconds(rng, 1)
     even = [0.1, t, 0.0005, 0.1, t, 0.0005]
-    got = timed(student, device, even, warmup=0, repeats=6)
     hint = "of an even number of times, take the middle of the sorted ones"
-    check(got["seconds"], t, TOLERANCE[device], hint=hint)
+    timed(student, device, even, t, warmup=0, repeats=6, hint=hint)
 
 
 # Stays: this test distinguishes a measured warm-up from other wrong times; the median may hide it.
@@ -60,11 +61,10 @@ def test_median_of_what_the_gpu_took(student, rng, device):
 def test_warm_up_is_not_measured(student, rng, device):
     """The warm-up calls run before the measured ones, and their time never counts."""
     (t,) = milliseconds(rng, 1)
-    got = timed(student, device, [0.2, 0.1, 0.1, t, t, t], warmup=3, repeats=3)
     hint = "do not measure the first `warmup` calls of fn"
-    check(got["seconds"], t, TOLERANCE[device], hint=hint)
-    got = timed(student, device, [0.2, t, t], warmup=0, repeats=1)
-    check(got["seconds"], 0.2, TOLERANCE[device], hint="with warmup=0 the first call is measured")
+    timed(student, device, [0.2, 0.1, 0.1, t, t, t], t, warmup=3, repeats=3, hint=hint)
+    hint = "with warmup=0 the first call is measured"
+    timed(student, device, [0.2, t, t], 0.2, warmup=0, repeats=1, hint=hint)
 
 
 # Stays: this test checks the defaults, and counts calls that take no time.
@@ -75,8 +75,7 @@ def test_number_of_calls(student, rng, device):
     both += [({"warmup": 0, "repeats": 1}, 1)]
     for options, calls in [*both, ({}, 13), ({"repeats": 4}, 7)]:
         times = milliseconds(rng, 1) * 20
-        got = timed(student, device, times, **options)
-        check(got["seconds"], times[0], TOLERANCE[device])
+        got = timed(student, device, times, times[0], **options)
         hint = "first warmup calls, then repeats calls"
         expect.value(got["calls"], calls, of="time_kernel", hint=hint)
 
@@ -86,8 +85,7 @@ def test_number_of_calls(student, rng, device):
 def test_gpu_is_done(student, rng, device):
     """When time_kernel returns, the GPU has finished all work."""
     times = milliseconds(rng, 4)
-    got = timed(student, device, times, warmup=1, repeats=3)
-    check(got["seconds"], statistics.median(times[1:]), TOLERANCE[device])
+    got = timed(student, device, times, statistics.median(times[1:]), warmup=1, repeats=3)
     reason = "the GPU is still working when time_kernel returns"
     expect.that(not got["busy"], reason, of="time_kernel")
 
@@ -97,18 +95,17 @@ def test_gpu_is_done(student, rng, device):
 def test_short_kernels(student, rng):
     """The time of a 50 µs kernel includes neither launches nor the wake-up after a wait."""
     (t,) = milliseconds(rng, 1, 40, 70)
-    got = timed(student, "stand-in", [t / 1000] * 8, warmup=2, repeats=5)
     hint = "a CPU clock also measures the wait: use torch.cuda.Event(enable_timing=True)"
-    check(got["seconds"], t / 1000, 0.2, hint=hint)
+    options = {"warmup": 2, "repeats": 5, "near": 0.2, "hint": hint}
+    timed(student, "stand-in", [t / 1000] * 8, t / 1000, **options)
 
 
 # --- measured_mfu
 
 
 def mfu(student, sizes, dtype, peaks, speeds):
-    return student.run(
-        probes.mfu, device="stand-in", sizes=sizes, dtype=dtype, peaks=peaks, speeds=speeds
-    )
+    given = {"sizes": sizes, "dtype": dtype, "peaks": peaks, "speeds": speeds}
+    return student.run(probes.mfu, device="stand-in", **given)
 
 
 def random_sizes(rng):

@@ -1,6 +1,5 @@
 # Right solutions of gradient_clipping in other styles; see grader/solutions/fragments.py.
 
-
 # [foreach] Uses torch._foreach operations, as torch's own function does.
 @torch.no_grad()
 def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):
@@ -45,10 +44,8 @@ import torch
 
 def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):
     owners = [p for p in parameters if p.grad is not None]
-    vector = torch.cat(
-        [torch.zeros(1, dtype=torch.float64)]
-        + [p.grad.detach().reshape(-1).to(torch.float64) for p in owners]
-    )
+    rows = [p.grad.detach().reshape(-1).to(torch.float64) for p in owners]
+    vector = torch.cat([torch.zeros(1, dtype=torch.float64), *rows])
     norm = math.sqrt(torch.dot(vector, vector))
     if norm > max_l2_norm:
         vector = vector * max_l2_norm / (norm + eps)

@@ -12,10 +12,9 @@ def test_norm_on_a_gpu(student, rng, device):
     """Gradients on a GPU are clipped there with the same results as on a CPU."""
     gradients = [torch.randn(s, generator=rng, dtype=torch.float64) for s in [(3, 5), (7,)]]
     norm = float(torch.cat([g.flatten() for g in gradients]).norm())
-    on_cpu = student.run(probes.clipped, device="cpu", gradients=gradients, max_norm=norm / 3)[
-        "tensors"
-    ][1:]
-    got = student.run(probes.clipped, device=device, gradients=gradients, max_norm=norm / 3)
+    run = {"gradients": gradients, "max_norm": norm / 3}
+    on_cpu = student.run(probes.clipped, device="cpu", **run)["tensors"][1:]
+    got = student.run(probes.clipped, device=device, **run)
     name = "the devices of the gradients"
     expect.value(got["devices"][1:], [device] * 2, of="clip_gradient_norm", name=name)
     for clipped, want, before in zip(got["tensors"][1:], on_cpu, gradients, strict=True):

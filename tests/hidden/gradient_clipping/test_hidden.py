@@ -50,9 +50,8 @@ def tolerance(gradients):
 
 def clip(student, gradients, max_l2_norm, *, eps=None, **how):
     options = {} if eps is None else {"eps": eps}
-    return student.run(
-        probes.clipped, gradients=gradients, max_l2_norm=max_l2_norm, options=options, **how
-    )
+    given = {"gradients": gradients, "max_l2_norm": max_l2_norm, "options": options, **how}
+    return student.run(probes.clipped, **given)
 
 
 def norm_in(returned, *, hint=None):

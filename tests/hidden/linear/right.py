@@ -1,6 +1,5 @@
 # Right solutions of linear in other styles; see grader/solutions/fragments.py.
 
-
 # [einsum] Uses einsum and a ParameterList, and draws values outside the bounds again.
 def drawn(in_features, out_features, device, dtype):
     std = in_features**-0.5
@@ -36,9 +35,8 @@ class MLP(nn.Module):
 class Linear(nn.Module):
     def __init__(self, in_features, out_features, device=None, dtype=None):
         super().__init__()
-        self.weight = nn.Parameter(
-            torch.empty(out_features, in_features, device=device, dtype=dtype)
-        )
+        shape = out_features, in_features
+        self.weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         with torch.no_grad():
             u = torch.rand(self.weight.shape, dtype=torch.float64, device=self.weight.device)
             z = math.sqrt(2) * torch.erfinv((2 * u - 1) * math.erf(3 / math.sqrt(2)))
@@ -48,17 +46,15 @@ class Linear(nn.Module):
         return torch.tensordot(x, self.weight, dims=([-1], [1]))
 
 
-# [sequential] Uses nn.Sequential with nn.ReLU and einops, and counts with a set of seen parameters.
+# [sequential] Uses nn.Sequential with nn.ReLU and einops.
 from einops import einsum
 
 
 class Linear(nn.Module):
     def __init__(self, in_features, out_features, device=None, dtype=None):
         super().__init__()
-        self.in_features, self.out_features = in_features, out_features
-        self.weight = nn.Parameter(
-            torch.empty((out_features, in_features), device=device, dtype=dtype)
-        )
+        self.in_features, self.out_features = shape = in_features, out_features
+        self.weight = nn.Parameter(torch.empty(shape[::-1], device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self):
@@ -81,16 +77,6 @@ class MLP(nn.Module):
         return self.net(x)
 
 
-def count_parameters(module, *, trainable_only=False):
-    seen, total = set(), 0
-    for m in module.modules():
-        for p in m._parameters.values():
-            if p is not None and id(p) not in seen and (p.requires_grad or not trainable_only):
-                seen.add(id(p))
-                total += p.numel()
-    return total
-
-
 # [shadowed_import] An editor has imported torch's Linear, which the module's own definition
 # shadows.
 from torch.nn import Linear
@@ -99,10 +85,8 @@ from torch.nn import Linear
 class Linear(nn.Module):
     def __init__(self, in_features, out_features, device=None, dtype=None):
         super().__init__()
-        self.weight = nn.Parameter(
-            torch.empty(out_features, in_features, device=device, dtype=dtype)
-        )
-        std = in_features**-0.5
+        shape, std = (out_features, in_features), in_features**-0.5
+        self.weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         nn.init.trunc_normal_(self.weight, std=std, a=-3 * std, b=3 * std)
 
     def forward(self, x):

@@ -16,9 +16,8 @@ def test_layers_on_a_gpu(student, rng, device):
         ("MLP", [[60, 200, 30]], [60, 200, 30]),
     ]:
         x = torch.randn(7, dims[0], generator=rng, dtype=torch.float64)
-        got = student.run(
-            probes.layer, device=device, kind=kind, args=args, x=x, dtype=torch.float64
-        )
+        given = {"kind": kind, "args": args, "x": x, "dtype": torch.float64}
+        got = student.run(probes.layer, device=device, **given)
         name = "the devices of its output and weights"
         hint = "pass device= to the parameters"
         expect.value(sorted(set(got["devices"])), [device], of=kind, name=name, hint=hint)

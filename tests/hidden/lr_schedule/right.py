@@ -1,6 +1,5 @@
 # Right solutions of lr_schedule in other styles; see grader/solutions/fragments.py.
 
-
 # [a_number_of_numpy] Returns every rate as np.float64, which is a subclass of float.
 import numpy as np
 

@@ -1,25 +1,6 @@
 # Right solutions of napkin_math in other styles; see grader/solutions/fragments.py.
 
-
-# [integers_only] Writes the reserve as a ratio of two integers, counts with //, and divides once
-# for days.
-def usable_ratio(memory_bytes, reserve):
-    if reserve > 1:
-        raise ValueError(f"reserve={reserve}")
-    top, bottom = float(reserve).as_integer_ratio()
-    return memory_bytes * (bottom - top), bottom
-
-
-def max_parameters(memory_bytes, recipe, reserve=0.0):
-    top, bottom = usable_ratio(memory_bytes, reserve)
-    return top // (bottom * bytes_per_parameter(recipe))
-
-
-def min_devices(num_parameters, recipe, memory_bytes, reserve=0.0):
-    top, bottom = usable_ratio(memory_bytes, reserve)
-    return -(-num_parameters * bytes_per_parameter(recipe) * bottom // top)
-
-
+# [integers_only] Counts nodes with //, and divides once for days.
 def training_days(num_parameters, num_tokens, hw, dtype, num_devices, mfu):
     if mfu > 1:
         raise ValueError("mfu")
@@ -55,9 +36,7 @@ def compute_optimal(flops, tokens_per_parameter=20.0):
 def cheapest_cluster(num_parameters, num_tokens, recipe, dtype, mfu, max_days, offers):
     results = []
     for i, offer in enumerate(offers):
-        try:
-            offer.hw.peak_flops[dtype]
-        except KeyError:
+        if dtype not in offer.hw.peak_flops:
             continue
         for num_nodes in range(1, offer.nodes + 1):
             num_devices = num_nodes * offer.devices_per_node

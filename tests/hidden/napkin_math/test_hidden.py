@@ -140,9 +140,9 @@ def test_reserve_is_kept_free(student, rng):
     for reserve in (0.25, 0.75, 0.125, 0.0):
         usable = int(memory * (1 - reserve))  # exact, as the memory is a multiple of 8
         # Compare with the student's own answers, so that wrong rounding costs nothing here.
-        for of, call in calls.items():
-            alone = number_of(call(usable), of=of)
-            check_count(call(memory, reserve), alone, of=of, hint=hint)
+        for of, count_of in calls.items():
+            alone = number_of(count_of(usable), of=of)
+            check_count(count_of(memory, reserve), alone, of=of, hint=hint)
     for of, shares in [("max_parameters", (0.5, 0.0)), ("min_devices", (0.0, 0.5))]:
         less, more = (number_of(calls[of](memory, share), of=of) for share in shares)
         expect.that(less < more, "a reserve changes nothing", of=of, hint=hint)
@@ -261,10 +261,8 @@ def test_parameters_of_a_layer_of_today(student, rng):
         hint = f"a change of {', '.join(options)}: which matrices change with it?"
         check_count(float(got), expected, of="transformer_parameters", hint=hint)
     # With as many matrices as the student's own gated network has: another test judges those.
-    one, wider, more = (
-        parameters(student, {**sizes, **options}, gated_ffn=True)
-        for options in ({}, {"d_ff": 2 * ff}, some)
-    )
+    gated = [{**sizes, **options} for options in ({}, {"d_ff": 2 * ff}, some)]
+    one, wider, more = (parameters(student, config, gated_ffn=True) for config in gated)
     unit = sizes["num_layers"] * d * ff
     expected = (experts + shared - 1) * round((wider - one) / unit) * unit
     check_count(float(more - one), expected, of="transformer_parameters", hint="all are gated")

@@ -1,6 +1,5 @@
 # Right solutions of optimizers in other styles; see grader/solutions/fragments.py.
 
-
 # [looks_every_state_up] Looks up the state of every parameter, also where it stays empty.
 import torch
 from torch import Tensor

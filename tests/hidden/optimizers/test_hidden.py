@@ -21,11 +21,8 @@ from tests.hidden import sizes
 from tests.probes import optimizers as probes
 
 SHAPES = [(3,), (), (2, 4)]
-OPTIONS = {
-    "SGD": {"lr": 0.1, "momentum": 0.9},
-    "AdaGrad": {"lr": 0.1, "eps": 1e-2},
-    "RMSProp": {"lr": 0.1, "alpha": 0.8, "eps": 1e-2},
-}
+OPTIONS = {"SGD": {"lr": 0.1, "momentum": 0.9}, "AdaGrad": {"lr": 0.1, "eps": 1e-2}}
+OPTIONS["RMSProp"] = {"lr": 0.1, "alpha": 0.8, "eps": 1e-2}
 # The gradients' scale: about ε for the optimizers that have one.
 SCALE = {"SGD": 1.0, "AdaGrad": 1e-2, "RMSProp": 1e-2}
 TORCH = {"SGD": torch.optim.SGD, "AdaGrad": torch.optim.Adagrad, "RMSProp": torch.optim.RMSprop}
@@ -104,10 +101,8 @@ def test_adagrad_formula(student, rng):
 def test_rmsprop_formula(student, rng):
     """v ← α v + (1 − α) g², starting at 0 and never corrected; then p ← p − lr · g / (√v + ε)."""
     hint = "v ← α v + (1 − α) g², then g / (√v + ε), and nothing else"
-    cases = [
-        (1.0, {"lr": 0.05, "alpha": 0.6, "eps": 1e-2}),
-        (100.0, {"lr": 0.1, "alpha": 0.9, "eps": 1e-6}),
-    ]
+    cases = [(1.0, {"lr": 0.05, "alpha": 0.6, "eps": 1e-2})]
+    cases += [(100.0, {"lr": 0.1, "alpha": 0.9, "eps": 1e-6})]
     check_formula(student, rng, "RMSProp", cases, hint=hint)
 
 

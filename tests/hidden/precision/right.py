@@ -1,6 +1,5 @@
 # Right solutions of precision in other styles; see grader/solutions/fragments.py.
 
-
 # [midpoints_and_bucketize] Sorts the distinct levels and searches among their midpoints.
 def quantize_blocks(x, block_size, levels):
     first_index = {}
@@ -24,14 +23,8 @@ def quantize_blocks(x, block_size, levels):
 # [multiplied_by_reciprocal] Multiplies by the scale's reciprocal, pads blocks, and uses one_hot @
 # levels.
 def float_spec(dtype):
-    fields = {
-        torch.float64: (11, 52),
-        torch.float32: (8, 23),
-        torch.float16: (5, 10),
-        torch.bfloat16: (8, 7),
-        torch.float8_e5m2: (5, 2),
-        torch.float8_e4m3fn: (4, 3),
-    }
+    fields = {torch.float64: (11, 52), torch.float32: (8, 23), torch.float16: (5, 10)}
+    fields |= {torch.bfloat16: (8, 7), torch.float8_e5m2: (5, 2), torch.float8_e4m3fn: (4, 3)}
     if not isinstance(dtype, torch.dtype) or dtype not in fields:
         raise ValueError(f"dtype {dtype} has no entry here")
     e, m = fields[dtype]

@@ -1,6 +1,5 @@
 # Right solutions of roofline in other styles; see grader/solutions/fragments.py.
 
-
 # [cross_multiplied] Compares products instead of quotients, and counts the ridge as compute-bound.
 def is_compute_bound(flops, bytes_moved, hw, dtype):
     if hw.peak_flops.get(dtype) is None:

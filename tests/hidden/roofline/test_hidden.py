@@ -27,9 +27,8 @@ def ridge(hw, dtype=torch.float32):
 
 
 def ask(student, function, before, hw, *after):
-    return student.run(
-        probes.with_hardware, function=function, hardware=hw, before=before, after=after
-    )
+    given = {"function": function, "hardware": hw, "before": before, "after": after}
+    return student.run(probes.with_hardware, **given)
 
 
 def number_of(got, *, of):
@@ -84,9 +83,8 @@ def test_intensities_count_the_bytes_of_the_dtype(student, rng):
         of_two_bytes = number_of(call(*arguments, torch.float16), of=of)
         for dtype in [*DTYPES, torch.float8_e5m2, torch.int8, torch.int64]:
             hint = "how many bytes does one element of this dtype take?"
-            check_number(
-                call(*arguments, dtype), of_two_bytes * 2 / dtype.itemsize, of=of, hint=hint
-            )
+            expected = of_two_bytes * 2 / dtype.itemsize
+            check_number(call(*arguments, dtype), expected, of=of, hint=hint)
 
 
 @pytest.mark.harm("wrong number")

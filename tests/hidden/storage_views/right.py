@@ -1,22 +1,13 @@
 # Right solutions of storage_views in other styles; see grader/solutions/fragments.py.
 
-
-# [asks_torch] Lets torch answer each question, with aliases, meta tensors and unfold.
+# [asks_torch] Lets torch answer, with views, meta tensors and unfold.
 import torch
-
-
-def shares_storage(a, b):
-    return torch._C._is_alias_of(a, b)
 
 
 def element_offset(x, index):
     if len(index) < x.dim():
         raise IndexError("too few entries")
     return x[tuple(index)].storage_offset()
-
-
-def contiguous_strides(shape):
-    return torch.empty(tuple(shape), device="meta", dtype=torch.int8).stride()
 
 
 def view_strides(shape, stride, new_shape):
@@ -86,9 +77,8 @@ def view_strides(shape, stride, new_shape):
     for d, (n, s) in enumerate(zip(shape, stride, strict=True)):
         numbers += (torch.arange(n) * s).reshape([-1 if k == d else 1 for k in range(len(shape))])
     wanted = numbers.reshape(new_shape)
-    strides = [
-        int(wanted.select(d, 1).flatten()[0]) if n > 1 else 0 for d, n in enumerate(new_shape)
-    ]
+    second = [wanted.select(d, 1).flatten()[0] if n > 1 else 0 for d, n in enumerate(new_shape)]
+    strides = list(map(int, second))
     shown = torch.zeros_like(wanted)
     for d, (n, s) in enumerate(zip(new_shape, strides, strict=True)):
         shown += (torch.arange(n) * s).reshape([-1 if k == d else 1 for k in range(len(new_shape))])

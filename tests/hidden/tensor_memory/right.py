@@ -1,6 +1,5 @@
 # Right solutions of tensor_memory in other styles; see grader/solutions/fragments.py.
 
-
 # [itemsize_and_loop] Adds up storages that are not yet in a list.
 def unique_bytes(tensors):
     total = 0
@@ -13,15 +12,7 @@ def unique_bytes(tensors):
     return total
 
 
-# [nbytes_and_ids] Uses Tensor.nbytes, and identifies storages by id while a list keeps them alive.
-def tensor_bytes(x):
-    return x.nbytes
-
-
-def storage_bytes(x):
-    return len(x.untyped_storage())
-
-
+# [nbytes_and_ids] Identifies storages by id while a list keeps them alive.
 def unique_bytes(tensors):
     storages = [x.untyped_storage() for x in tensors]
     return sum({id(storage): storage.nbytes() for storage in storages}.values())
@@ -35,6 +26,5 @@ from itertools import groupby
 def unique_bytes(tensors):
     kept = tuple(tensors)
     storages = sorted((x.untyped_storage()._cdata, storage_bytes(x)) for x in kept)
-    return sum(
-        max(size for _, size in group) for _, group in groupby(storages, key=lambda pair: pair[0])
-    )
+    groups = groupby(storages, key=lambda pair: pair[0])
+    return sum(max(size for _, size in group) for _, group in groups)

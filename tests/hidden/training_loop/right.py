@@ -1,6 +1,5 @@
 # Right solutions of training_loop in other styles; see grader/solutions/fragments.py.
 
-
 # [one_function] One function; batches come from torch's global generator, and the log file stays
 # open.
 # device: cpu
@@ -9,16 +8,13 @@ import io
 
 
 def train(model, optimizer, train_tokens, config, *, val_tokens=None):
-    for name in ("steps", "warmup_steps", "eval_every", "checkpoint_every"):
-        if getattr(config, name) < 0:
-            raise ValueError(f"{name} is negative")
-    for name in ("batch_size", "context_length", "eval_batches", "micro_batch_size"):
-        if getattr(config, name) is not None and getattr(config, name) <= 0:
-            raise ValueError(f"{name} has to be positive")
+    if min(config.steps, config.warmup_steps, config.eval_every, config.checkpoint_every) < 0:
+        raise ValueError("a number of steps is negative")
+    sizes = config.batch_size, config.context_length, config.eval_batches
+    if min(*sizes, config.micro_batch_size or 1) <= 0 or (config.max_grad_norm or 0) < 0:
+        raise ValueError("a size has to be positive, and max_grad_norm not negative")
     if config.context_length >= len(train_tokens):
         raise ValueError("context_length is larger than the data")
-    if config.max_grad_norm is not None and config.max_grad_norm < 0:
-        raise ValueError("max_grad_norm is negative")
     if config.eval_every > 0 and (val_tokens is None or len(val_tokens) <= config.context_length):
         raise ValueError("val_tokens are needed for eval_every")
     if config.checkpoint_every > 0 and not config.checkpoint_path:

@@ -42,12 +42,11 @@ def in_float64(given, batches):
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), successor[x].flatten())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(leaves, 1.0)
-        done = (step - config["warmup_steps"]) / (config["steps"] - config["warmup_steps"])
+        warmup = config["warmup_steps"]
+        done = (step - warmup) / (config["steps"] - warmup)
         low, high = config["min_learning_rate"], config["max_learning_rate"]
         cosine = low + (high - low) * (1 + math.cos(math.pi * done)) / 2
-        optimizer.param_groups[0]["lr"] = (
-            high * step / config["warmup_steps"] if step < config["warmup_steps"] else cosine
-        )
+        optimizer.param_groups[0]["lr"] = high * step / warmup if step < warmup else cosine
         optimizer.step()
         found.append(float(loss.detach()))
     return found

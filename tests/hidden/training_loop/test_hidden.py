@@ -218,10 +218,8 @@ def true_loss(parameters, windows, data, loudness=1):
 def loss_of_parts(parameters, parts, data):
     """The loss of a batch whose forward passes get louder, in float64."""
     count = sum(map(len, parts))
-    return sum(
-        true_loss(parameters, part, data, loudness) * len(part) / count
-        for loudness, part in enumerate(parts, 1)
-    )
+    losses = [true_loss(parameters, part, data, number) for number, part in enumerate(parts, 1)]
+    return sum(loss * len(part) / count for loss, part in zip(losses, parts, strict=True))
 
 
 def step_of(got, step):
@@ -536,10 +534,8 @@ def test_the_seed_decides(student, rng):
     same = torch.equal(torch.stack(batches(trained(student, **longer), longer)[:3]), drawn)
     expect.that(same, "a longer run begins with other batches", hint=hint)
     # A seed may be hashed: torch.Generator uses 32 bits of it, so two seeds may happen to agree.
-    differ = any(
-        not torch.equal(torch.stack(batches(trained(student, **changed(run, seed=n)), run)), drawn)
-        for n in range(1, 9)
-    )
+    others = (batches(trained(student, **changed(run, seed=n)), run) for n in range(1, 9))
+    differ = any(not torch.equal(torch.stack(other), drawn) for other in others)
     expect.that(differ, "another seed gives the same batches", hint=hint)
 
 

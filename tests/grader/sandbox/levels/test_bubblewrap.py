@@ -76,7 +76,6 @@ def test_a_students_process_has_no_privilege(sandbox):
 
 
 def test_the_environment_holds_only_our_variables(sandbox):
-    """Nothing of the grader's own environment, with its tokens and paths, is visible."""
     assert "PATH" in os.environ
     names = answer(sandbox, "import os\ndef f():\n    return sorted(os.environ)\n")
     ours = {
@@ -104,12 +103,6 @@ def test_nothing_but_tmp_can_be_written_to(sandbox):
     flags = "import os\ndef f(paths):\n    return [os.statvfs(p).f_flag for p in paths]\n"
     assert all(flag & os.ST_RDONLY for flag in answer(sandbox, flags, paths.split()))
     assert "written" == answer(sandbox, WRITE, "/tmp/x")
-
-
-def test_there_is_no_network(sandbox):
-    """There is only a loopback interface; no socket reaches it, which an attack tries."""
-    lines = answer(sandbox, "def f():\n    return open('/proc/net/dev').read().splitlines()[2:]\n")
-    assert ["lo"] == [line.split(":")[0].strip() for line in lines]
 
 
 def test_of_the_project_only_what_a_student_needs_can_be_seen(sandbox):
