@@ -250,9 +250,8 @@ NOT_TOGETHER = {
 def _proof_in_words(found: Matrix, *, in_detail: bool, prices: bool) -> str:
     if prices:
         return matrix_report.prices(found)
-    parts = [matrix_report.table(found)]
-    parts += [matrix_report.surprises(found)] if found.surprises() else []
-    text = f"{printed(*parts, wide=WIDE)}{matrix_report.summary(found)}\n"
+    text = f"{printed(matrix_report.table(found), wide=WIDE)}{matrix_report.summary(found)}
+"
     if found.is_light:
         return f"{text}{matrix_report.survivors(found)}"
     return f"{text}{matrix_report.needless(found)}" if in_detail else text
