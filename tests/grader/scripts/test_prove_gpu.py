@@ -1,6 +1,5 @@
 """scripts/prove_gpu.py, rehearsed on the simulated GPU, and what scripts/pack_gpu.py packs."""
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts import pack_gpu
 from tests.grader.processes import ran
 from tests.grader.sandbox.simulated_machine import ROOT, needs_a_compiler, run
 
@@ -38,20 +38,11 @@ def test_without_a_gpu_it_says_so():
     assert "no tests ran" in done.stdout
 
 
-@pytest.fixture(scope="module")
-def pack():
-    """The module scripts/pack_gpu.py."""
-    spec = importlib.util.spec_from_file_location("pack_gpu", ROOT / "scripts" / "pack_gpu.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_packed_command_starts_with_what_was_packed(pack, tmp_path):
+def test_the_packed_command_starts_with_what_was_packed(tmp_path):
     (tmp_path / "tree").symlink_to(ROOT)
     (tmp_path / "packages").mkdir()
     (tmp_path / "packages" / "packed.py").write_text("print('packed')")
-    (tmp_path / "prove").write_text(pack.PROVE)
+    (tmp_path / "prove").write_text(pack_gpu.PROVE)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     options = ["--collect-only", "-q", "-p", "no:cacheprovider", "-p", "packed"]
     done = ran(["sh", tmp_path / "prove", *options], env={**os.environ, "PATH": path})
@@ -60,10 +51,10 @@ def test_the_packed_command_starts_with_what_was_packed(pack, tmp_path):
     assert "test_the_flight_of_the_reference" in done.stdout
 
 
-def test_the_packed_bubblewrap_needs_nothing_of_the_machine(pack, tmp_path):
+def test_the_packed_bubblewrap_needs_nothing_of_the_machine(tmp_path):
     """With an empty environment and none of this machine's libraries, it makes a box."""
     folder = tmp_path / "packed"
-    pack.pack_bubblewrap(folder)
+    pack_gpu.pack_bubblewrap(folder)
     shown = [f"--ro-bind {folder / name} /{name}" for name in sorted(os.listdir(folder))]
     box = [str(folder / "bwrap"), *" ".join(shown).split(), "/bwrap", "--version"]
     # In a root that has the packed files and a shell alone.
