@@ -80,11 +80,7 @@ def by_pattern(form: str, items: list[FolderItem]) -> Found:
 
 
 def _record(item: FolderItem, said: dict[str, str]) -> HandedIn:
-    at, doubt = None, ""
-    try:
-        at = past_moment(said.get("time"), item.name)
-    except UsageError as e:
-        doubt = str(e)
+    at, doubt = past_moment(said.get("time"), item.name)
     return HandedIn(
         path=item.path,
         key=said.get("id") or said.get("email") or said["name"],

@@ -155,12 +155,15 @@ def moment(text: str | None, where: str) -> datetime | None:
     raise UsageError(f"{where}: {shown} is not a possible time")
 
 
-def past_moment(text: str | None, where: str) -> datetime | None:
-    """Parse a time in a name, where a person may have mistaken the year; or a UsageError."""
-    at = moment(text, where)
+def past_moment(text: str | None, where: str) -> tuple[datetime | None, str]:
+    """The time in a name, where a person may have mistaken the year, and why it is in doubt."""
+    try:
+        at = moment(text, where)
+    except UsageError as e:
+        return None, str(e)
     if at and at > datetime.now(UTC) + FUTURE:
-        raise UsageError(f"{where}: its time is in the future: correct it, and run batch again")
-    return at
+        return None, f"{where}: its time is in the future: correct it, and run batch again"
+    return at, ""
 
 
 def is_possible(at: datetime) -> bool:

@@ -99,11 +99,8 @@ def _one_of_a_student(item: FolderItem) -> HandedIn:
     match = TIMED.fullmatch(name)
     if not match:
         return HandedIn(path=item.path, key=name or item.stem)
-    try:
-        at = past_moment(match["time"], item.name)
-    except UsageError as e:
-        return HandedIn(path=item.path, key=match["student"], doubt=str(e))
-    return HandedIn(path=item.path, key=match["student"], submitted_at=at)
+    at, doubt = past_moment(match["time"], item.name)
+    return HandedIn(path=item.path, key=match["student"], submitted_at=at, doubt=doubt)
 
 
 def _attempts(item: FolderItem, whole: HandedIn) -> Found:
