@@ -416,11 +416,12 @@ class Decoder:
 
     def _parts(self, content: Tree) -> list[Any]:
         """Count the parts of a list or dict."""
-        parts = _a_list(content)
-        self._nodes += len(parts)
+        if not isinstance(content, list):
+            raise ValueError("not a list")
+        self._nodes += len(content)
         if self._nodes > MAX_NODES:
             raise ValueError("too many parts")
-        return parts
+        return content
 
     def _read_list(self, content: Tree, depth: int) -> list[Any]:
         parts = self._parts(content)
@@ -487,12 +488,6 @@ def learn() -> None:
 
 
 _known: set[str] = set()
-
-
-def _a_list(content: Tree) -> list[Any]:
-    if not isinstance(content, list):
-        raise ValueError("not a list")
-    return content
 
 
 def index(content: Tree) -> int:
