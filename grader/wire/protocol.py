@@ -473,18 +473,17 @@ READERS: dict[str, Callable[[Decoder, Tree, int], Any]] = {
 }  # fmt: skip
 
 
-def learn() -> bool:
+def learn() -> None:
     """Learn the values of the libraries that this process has imported by now.
 
-    Return whether there was something to learn. A process that will not find the grader's modules
-    later calls this in time; the values of a library that it imports after that stay unknown.
+    A process that will not find the grader's modules later calls this in time; the values of a
+    library that it imports after that stay unknown.
     """
-    new = [library for library in TEACHERS if library in sys.modules and library not in _known]
-    for library in new:
-        _known.add(library)
-        with suppress(ModuleNotFoundError):
-            importlib.import_module(TEACHERS[library]).teach()
-    return bool(new)
+    for library, teacher in TEACHERS.items():
+        if library in sys.modules and library not in _known:
+            _known.add(library)
+            with suppress(ModuleNotFoundError):
+                importlib.import_module(teacher).teach()
 
 
 _known: set[str] = set()

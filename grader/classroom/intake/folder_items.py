@@ -5,7 +5,6 @@ Names and metadata are untrusted: nothing here opens an archive or follows a lin
 
 import os
 import re
-import stat
 import unicodedata
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,7 +30,6 @@ READABLE = "a .zip, a .tar.gz, a folder, or modules (.py, .ipynb)"
 # What systems hide. A submission that is hidden is told, but for macOS' companions `._ada.zip`.
 ADDED = re.compile(r"\.(?!(?!_)(.*\.)?(zip|tar\.gz|tgz|py|ipynb)$)", re.IGNORECASE | re.DOTALL)
 IGNORED = {"__macosx", "thumbs.db", "desktop.ini"}
-GRADESCOPE = re.compile(r"submission_\d+", re.ASCII)
 TIME = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)[T ](?P<hour>\d\d)[:-](?P<minute>\d\d)[:-](?P<second>\d\d)"
     r"(?:\.(?P<fraction>\d+))? ?(?P<zone>Z|UTC|[+-]\d\d(?::?\d\d)?)?",
@@ -118,13 +116,6 @@ def _kind(entry: os.DirEntry[str]) -> str:
     if SUFFIX.search(entry.name):
         return "archive"
     return "module" if MODULE.search(entry.name) else "file"
-
-
-def has_file(folder: Path, name: str) -> bool:
-    """Whether a folder has a plain file of this name; False if the folder cannot be read."""
-    with suppress(OSError):
-        return stat.S_ISREG((folder / name).lstat().st_mode)
-    return False
 
 
 def text_of(path: Path) -> str:
