@@ -16,7 +16,7 @@ import csv
 import random
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import cycle
 from pathlib import Path
@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 from grader.course import courses
 from grader.course.courses import Course, sources_in
-from grader.solutions import fragments, known_mistakes
-from grader.solutions.fragments import Fragment
+from grader.solutions import known_mistakes
+from grader.solutions.known_mistakes import Mistake
 from kit.handing_in import zipped
 
 # The share of students of each kind; nobody knows the "unknown", who are not on the roster. The
@@ -63,8 +63,6 @@ HOSTILE = (
 )
 BROKEN = ("truncated", "no assignment/", "text", "encrypted")
 Files = dict[str, bytes]  # by path
-# The solutions that may replace a module: the wrong ones, and right ones in another style.
-Solutions = tuple[Sequence[Fragment], Sequence[Fragment]]
 
 
 class Attempt(NamedTuple):
@@ -85,15 +83,14 @@ class Student(NamedTuple):
     attempts: list[Attempt]
 
 
-def modules_of(course: Course) -> dict[str, Solutions]:
-    """The modules that give points in a run on a CPU, by path, with what may replace them."""
-    found: dict[str, tuple[list[Fragment], list[Fragment]]] = {}
+def modules_of(course: Course) -> dict[str, list[Mistake]]:
+    """The known mistakes in each module that gives points in a run on a CPU, by path."""
+    found: dict[str, list[Mistake]] = {}
     for problem in (one for one in course.problems if one.device == "cpu"):
-        for place, kind in enumerate((known_mistakes, fragments)):
-            solutions = found.setdefault(problem.path, ([], []))[place]
-            loaded = kind.load(course.hidden, problem.id)
-            solutions += [one for one in loaded if one.is_tried_on("cpu", ("cpu",))]
-    return dict(found)
+        known = known_mistakes.load(course.hidden, problem.id)
+        wrong = [one for one in known if one.is_tried_on("cpu", ("cpu",))]
+        found.setdefault(problem.path, []).extend(wrong)
+    return found
 
 
 class Maker:
@@ -123,8 +120,7 @@ class Maker:
         if kind == "absent":
             return []
         if kind == "late":
-            minutes = self.rng.choice([self.rng.randrange(1, 15), self.rng.randrange(20, 6 * DAY)])
-            return [(deadline + timedelta(minutes=minutes), "honest")]
+            return [(deadline + timedelta(minutes=self.rng.randrange(1, 6 * DAY)), "honest")]
         at = deadline - timedelta(minutes=self.rng.randrange(1, 4 * DAY))
         if kind in self._turns:
             return [(at, kind)]
@@ -149,20 +145,16 @@ class Maker:
     def _changed(self, ability: float) -> Files:
         """The modules that differ from the reference; each has at most one mistake."""
         changed: Files = {}
-        for path, (wrong, styled) in self._modules.items():
+        for path, wrong in self._modules.items():
             if self.rng.random() < ability:
-                if styled and self.rng.randrange(5) == 0:
-                    changed[path] = self._applied(self.rng.choice(styled))
-            elif wrong and self.rng.random() < ability:
-                changed[path] = self._applied(self.rng.choice(wrong))
+                continue
+            if wrong and self.rng.random() < ability:
+                mistake = self.rng.choice(wrong)
+                problem = self._course.problem(mistake.problem)
+                changed[path] = mistake.applied_to(self._course.reference_of(problem)).encode()
             else:
                 changed[path] = (self._course.root / path).read_bytes()  # not done
         return changed
-
-    def _applied(self, solution: Fragment) -> bytes:
-        """The reference's module with a mistake, or in another style."""
-        problem = self._course.problem(solution.problem)
-        return solution.applied_to(self._course.reference_of(problem)).encode()
 
 
 def students_of(count: int, seed: int, course: Course) -> list[Student]:

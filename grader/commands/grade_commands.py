@@ -250,7 +250,8 @@ NOT_TOGETHER = {
 def _proof_in_words(found: Matrix, *, in_detail: bool, prices: bool) -> str:
     if prices:
         return matrix_report.prices(found)
-    text = f"{printed(matrix_report.table(found), wide=WIDE)}{matrix_report.summary(found)}\n"
+    table = printed(matrix_report.table(found), wide=WIDE)
+    text = f"{table}{matrix_report.summary(found)}\n"
     if found.is_light:
         return f"{text}{matrix_report.survivors(found)}"
     return f"{text}{matrix_report.needless(found)}" if in_detail else text
