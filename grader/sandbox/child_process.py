@@ -5,10 +5,9 @@ import select
 import selectors
 import socket
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from grader.base.errors import GraderFault
 from grader.course.courses import Limits
@@ -91,16 +90,11 @@ class Gone(Exception):
     """The child has closed its socket, so it has ended."""
 
 
-class Watch(ABC):
-    """Ends the wait for a reply by an exception, if the child does what it must not do.
+class Watch(Protocol):
+    """Ends the wait for a reply by an exception, if the child does what it must not do."""
 
-    Attributes:
-        pause: The seconds between two checks.
-    """
+    pause: float  # the seconds between two checks
 
-    pause: float
-
-    @abstractmethod
     def check(self) -> None:
         """Raise an exception if the wait has to end."""
 

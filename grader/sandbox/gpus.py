@@ -77,10 +77,6 @@ class Gpu:
             "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         }
 
-    def described(self, cuda: object) -> dict[str, str]:
-        """The lines of a report about the GPU, with the version of CUDA that torch uses."""
-        return {"gpu": self.name, "driver": self.driver, "cuda": str(cuda)}
-
     def require_open_nodes(self, *, to_others: bool) -> None:
         """Check that the user that submissions run as may open the nodes.
 

@@ -16,7 +16,6 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.util import Finalize
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, TypeVar
 
 from grader import OBJECTS_BETWEEN_COLLECTIONS
@@ -51,12 +50,7 @@ class Pool:
     def __enter__(self) -> "Pool":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, tb: object) -> None:
         if error is not None:
             for process in multiprocessing.active_children():
                 process.terminate()

@@ -269,7 +269,10 @@ class Sandbox:
         """
         self.wait_until_ready()
         facts = self._box.facts
-        environment = self.gpu.described(facts.get("cuda")) if self.gpu else {}
+        environment = {}
+        if self.gpu:
+            cuda = str(facts.get("cuda"))
+            environment = {"gpu": self.gpu.name, "driver": self.gpu.driver, "cuda": cuda}
         return {**facts, "environment": environment}
 
     @property
@@ -345,12 +348,12 @@ def raise_limits(scratch_bytes: int) -> None:
         SandboxUnavailable: A limit cannot be raised far enough; the message says which one, and
             what value it needs.
     """
-    # A limit, the option of `ulimit` that shows it, what it restricts, and the smallest sufficient
-    # value, in units of this size and name. The limits are per process, and the grader's own
-    # process uses the most.
+    # A limit, the option of `ulimit` that shows it, what it restricts, the smallest sufficient
+    # value, and the size and name of the unit in which people read it.
     for which, option, of, least, unit, name in (
         (resource.RLIMIT_NOFILE, "-n", "open files", 256, 1, ""),
         (resource.RLIMIT_NPROC, "-u", "processes", 64, 1, ""),
+        # Each process has this time for itself, and the grader's own uses the most.
         (resource.RLIMIT_CPU, "-t", "processor time", 120, 1, " s"),
         (resource.RLIMIT_FSIZE, "-f", "the size of files", scratch_bytes, KIB, " KiB"),
         (resource.RLIMIT_AS, "-v", "address space", 4 * GIB, KIB, " KiB"),

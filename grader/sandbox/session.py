@@ -25,8 +25,8 @@ from grader.base import judging_time
 from grader.base.errors import Crashed, GraderFault, StudentFault, TimedOut
 from grader.course.courses import Limits
 from grader.sandbox import reply_checks, timeout_and_crash
-from grader.sandbox.child_process import Child, Gone, Late, Watch
-from grader.sandbox.gpu_readings import LOOK_AT_MEMORY_SECONDS, Usage
+from grader.sandbox.child_process import Child, Gone, Late
+from grader.sandbox.gpu_readings import LOOK_AT_MEMORY_SECONDS
 from grader.sandbox.reply_checks import Probe
 from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.time_budgets import Budget, Meter, Patience
@@ -42,41 +42,30 @@ class TookTooMuch(Exception):
     """The test uses more GPU memory than it may."""
 
 
-def watch(sandbox: Sandbox, device_memory_bytes: int, patience_seconds: float) -> Watch:
-    """The watch over a test: over its GPU memory if there is a GPU, else over its sleep."""
-    if sandbox.usage:
-        return _MemoryWatch(sandbox.usage, device_memory_bytes)
-    return _SleepWatch(sandbox, patience_seconds)
+class _Watch:
+    """Raises `TookTooMuch` for a test that uses too much GPU memory, `Asleep` for one that sleeps.
 
-
-class _MemoryWatch(Watch):
-    """Raises `TookTooMuch` when a test uses too much GPU memory."""
-
-    pause = LOOK_AT_MEMORY_SECONDS
-
-    def __init__(self, usage: Usage, limit: int) -> None:
-        self._usage, self._limit = usage, limit
-
-    def check(self) -> None:
-        if self._usage.exceeds(self._limit):
-            raise TookTooMuch
-
-
-class _SleepWatch(Watch):
-    """Raises `Asleep` when a test has stopped doing anything.
+    With a GPU, a test may wait for it, so its sleep is not watched.
 
     Args:
         sandbox: The sandbox that the test runs in.
+        device_memory_bytes: How much GPU memory the test may use.
         seconds: How long the test may do nothing.
     """
 
-    def __init__(self, sandbox: Sandbox, seconds: float) -> None:
-        self._sandbox, self._seconds = sandbox, seconds
+    def __init__(self, sandbox: Sandbox, device_memory_bytes: int, seconds: float) -> None:
+        self._sandbox, self._most_bytes, self._seconds = sandbox, device_memory_bytes, seconds
         self._nanoseconds = -1  # CPU time of the test at the last look
         self._since = self._looked = time.monotonic()
-        self.pause = seconds / 4
+        self.pause = LOOK_AT_MEMORY_SECONDS if sandbox.usage else seconds / 4
 
     def check(self) -> None:
+        if not self._sandbox.usage:
+            self._check_sleep()
+        elif self._sandbox.usage.exceeds(self._most_bytes):
+            raise TookTooMuch
+
+    def _check_sleep(self) -> None:
         now = time.monotonic()
         if now < self._looked + self.pause:
             return
@@ -254,7 +243,7 @@ class Session:
             child = self._child = Child(self._sandbox, limits, with_compiler=self._with_compiler)
             child.begin(_encoded(self._setup) + frames)
             frames = []
-        watched = watch(self._sandbox, self._limits.device_memory_bytes, self._patience.seconds)
+        watched = _Watch(self._sandbox, self._limits.device_memory_bytes, self._patience.seconds)
         started = time.monotonic()
         try:
             reply = child.exchange(frames, started + self._meter.wall_left, watched)

@@ -274,7 +274,6 @@ class Encoder:
     def __init__(self, views: bool, strict: bool) -> None:
         self.views = views  # see `encode`
         self._strict = strict
-        self._writers: Writers = WRITERS
         self.storages: dict[int, int] = {}  # the place of each storage in the body, by its address
         self._nodes = 1
         self._keys = 0
@@ -285,7 +284,7 @@ class Encoder:
     def part(self, at: object, value: object, depth: int) -> Tree:
         """The tree of a value, which is at this index or key of another value."""
         try:
-            write = self._writers.get(type(value))
+            write = WRITERS.get(type(value))
             return write(self, value, depth) if write else self._related(value, depth)
         except _NotSendable as e:
             e.path.append(at)
@@ -295,7 +294,7 @@ class Encoder:
         """The tree of the plain value that this value represents."""
         learn()
         plain = value if self._strict else _plain(value)
-        write = self._writers.get(type(plain))
+        write = WRITERS.get(type(plain))
         return write(self, plain, depth) if write else self.other(_qualified_name(type(value)))
 
     def other(self, what: str) -> Tree:
@@ -342,17 +341,10 @@ class Encoder:
             }
         return {
             "pairs": [
-                [self._key(key, depth + 1), self.part(key, part, depth + 1)]
+                [self.part("a key", key, depth + 1), self.part(key, part, depth + 1)]
                 for key, part in value.items()
             ]
         }
-
-    def _key(self, key: object, depth: int) -> Tree:
-        # a key may be an instance of a hashable subclass of an unhashable type.
-        around, self._writers = self._writers, KEY_WRITERS
-        tree = self.part("a key", key, depth)
-        self._writers = around
-        return tree
 
     def _bytes(self, value: bytes, depth: int) -> Tree:
         return {"bytes": [self.blob(value), len(value)]}
@@ -416,11 +408,12 @@ class Decoder:
 
     def _parts(self, content: Tree) -> list[Any]:
         """Count the parts of a list or dict."""
-        parts = _a_list(content)
-        self._nodes += len(parts)
+        if not isinstance(content, list):
+            raise ValueError("not a list")
+        self._nodes += len(content)
         if self._nodes > MAX_NODES:
             raise ValueError("too many parts")
-        return parts
+        return content
 
     def _read_list(self, content: Tree, depth: int) -> list[Any]:
         parts = self._parts(content)
@@ -458,14 +451,14 @@ class Decoder:
         return Other(str(content)[:200])
 
 
-# How each kind of value is written, as a value and as the key of a dict.
-KEY_WRITERS: Writers = {
+# How each kind of value is written.
+WRITERS: Writers = {
     **dict.fromkeys(ATOMS, Encoder._atom),
+    **dict.fromkeys([tuple, list], Encoder._sequence),
     int: Encoder._int,
-    tuple: Encoder._sequence,
     bytes: Encoder._bytes,
+    dict: Encoder._dict,
 }
-WRITERS: Writers = {**KEY_WRITERS, list: Encoder._sequence, dict: Encoder._dict}
 # How each kind of tree is read.
 READERS: dict[str, Callable[[Decoder, Tree, int], Any]] = {
     "list": Decoder._read_list, "tuple": Decoder._read_tuple, "dict": Decoder._read_dict,
@@ -473,27 +466,20 @@ READERS: dict[str, Callable[[Decoder, Tree, int], Any]] = {
 }  # fmt: skip
 
 
-def learn() -> bool:
+def learn() -> None:
     """Learn the values of the libraries that this process has imported by now.
 
-    Return whether there was something to learn. A process that will not find the grader's modules
-    later calls this in time; the values of a library that it imports after that stay unknown.
+    A process that will not find the grader's modules later calls this in time; the values of a
+    library that it imports after that stay unknown.
     """
-    new = [library for library in TEACHERS if library in sys.modules and library not in _known]
-    for library in new:
-        _known.add(library)
-        with suppress(ModuleNotFoundError):
-            importlib.import_module(TEACHERS[library]).teach()
-    return bool(new)
+    for library, teacher in TEACHERS.items():
+        if library in sys.modules and library not in _known:
+            _known.add(library)
+            with suppress(ModuleNotFoundError):
+                importlib.import_module(teacher).teach()
 
 
 _known: set[str] = set()
-
-
-def _a_list(content: Tree) -> list[Any]:
-    if not isinstance(content, list):
-        raise ValueError("not a list")
-    return content
 
 
 def index(content: Tree) -> int:

@@ -7,14 +7,12 @@ from torch import Tensor
 
 from grader.wire.protocol import (
     CONVERSIONS,
-    KEY_WRITERS,
     MAX_ELEMENTS,
     READERS,
     WRITERS,
     Decoder,
     Encoder,
     Tree,
-    Writers,
     elements,
     index,
 )
@@ -37,14 +35,8 @@ ANY_MEMORY = ctypes.c_char * (2**62)
 
 def teach() -> None:
     """Teach the codec tensors, dtypes and sizes."""
-    writers: Writers = {
-        torch.Size: WRITERS[tuple],
-        torch.dtype: write_dtype,
-        Tensor: write_tensor,
-        torch.nn.Parameter: write_tensor,
-    }
-    KEY_WRITERS.update(writers)
-    WRITERS.update(writers)
+    WRITERS.update(dict.fromkeys([Tensor, torch.nn.Parameter], write_tensor))
+    WRITERS.update({torch.Size: WRITERS[tuple], torch.dtype: write_dtype})
     READERS.update(dtype=read_dtype, tensor=read_tensor, view=read_view)
     CONVERSIONS.append((Tensor, _plain_tensor))
 

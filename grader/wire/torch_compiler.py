@@ -20,7 +20,7 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -94,7 +94,7 @@ class Postponed(ModuleType):
     @staticmethod
     def disable(fn: Any = None, recursive: bool = True, **_: Any) -> Any:
         """Return a function that must not be compiled; also usable as a decorator."""
-        return _unchanged if fn is None else fn
+        return (lambda fn: fn) if fn is None else fn
 
     @staticmethod
     def graph_break(msg: str = "") -> None:
@@ -159,7 +159,3 @@ class Imported(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Give the module its own spec again."""
         module.__spec__ = self._spec
-
-
-def _unchanged(fn: Callable[..., Any]) -> Callable[..., Any]:
-    return fn

@@ -127,7 +127,7 @@ def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
     """A test is stopped when it is used up, and the next one does not start; sleep uses none."""
     budget = Budget(cpu_seconds=1.5, wall_seconds=100.0)
     with session(sandbox, WORK, budget=budget) as made:
-        ask(made, 1.0)
+        ask(made, 0.6)
     with session(sandbox, WORK, budget=budget, cpu_seconds=1) as made:
         for call in ({"function": "busy"}, {}):
             with pytest.raises(TimedOut, match=r"^it used 1 s of processor time, the limit of a"):
@@ -172,11 +172,11 @@ def test_only_the_attempt_that_is_repeated_does_not_count(sandbox):
         made.begin_test(0)
         wall_used = budget.wall_used
         with pytest.raises(Raised):
-            ask(made, 1.5, function="fails")
+            ask(made, 0.5, function="fails")
         made.begin_again()
         assert not made.is_shared
         assert budget.wall_used == wall_used > 0.95
-        assert 9.0 - budget.spare.wall_seconds >= 1.5
+        assert 9.0 - budget.spare.wall_seconds >= 0.5
         ask(made, 0.0)
     sandbox.wait_until_ready()
     assert 0.95 <= budget.cpu_used < 1.5
