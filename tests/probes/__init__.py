@@ -15,3 +15,8 @@ Record = TypeVar("Record")
 def part(kind: type[Record], whole: Mapping[str, Any]) -> Record:
     """The fields of a TypedDict, from a record that has more of them."""
     return cast(Record, {name: whole[name] for name in get_type_hints(kind)})
+
+
+def copied(x: Any) -> Any:
+    """A copy of a tensor as it is now, without its graph; None for None."""
+    return None if x is None else x.detach().clone()

@@ -17,6 +17,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from tests.probes import copied
+
 Wrap = Callable[..., Any]
 
 
@@ -168,8 +170,8 @@ def gradients_of(
     return {
         "calls": calls,
         "output": _result(output),
-        "input_gradients": [_copy(leaf.grad) for leaf in leaves],
-        "parameter_gradients": [_copy(weight.grad) for weight in weights],
+        "input_gradients": [copied(leaf.grad) for leaf in leaves],
+        "parameter_gradients": [copied(weight.grad) for weight in weights],
     }
 
 
@@ -233,7 +235,7 @@ def dropped(student: Any, *, x: Tensor, another: bool) -> Dropped:
     return {
         "output": _result(output),
         "kept": kept,
-        "gradient": _copy(leaf.grad),
+        "gradient": copied(leaf.grad),
         "random_state_is_as_before": torch.equal(before, torch.get_rng_state()),
         "calls": calls,
     }
@@ -365,8 +367,8 @@ def sequential_gradients_of(
     _backward(output, upstream)
     return {
         "output": _result(output),
-        "input_gradients": [_copy(leaf.grad)],
-        "parameter_gradients": [_copy(block.weight.grad) for block in blocks],
+        "input_gradients": [copied(leaf.grad)],
+        "parameter_gradients": [copied(block.weight.grad) for block in blocks],
     }
 
 
@@ -498,7 +500,3 @@ def _result(output: Any) -> Any:
 
 def _weakly(x: Tensor) -> StorageWeakRef:
     return StorageWeakRef(x.untyped_storage())  # type: ignore[no-untyped-call]
-
-
-def _copy(x: Tensor | None) -> Tensor | None:
-    return None if x is None else x.detach().clone()

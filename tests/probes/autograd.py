@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kit.student import watching_generators
-from tests.probes import part
+from tests.probes import copied, part
 
 # The operators that multiply two tensors, in every form that a solution may use.
 PRODUCTS = {
@@ -373,7 +373,7 @@ def _state(module: _Net, x: Tensor) -> _State:
         ],
         "training": [m.training for m in modules],
         "requires_grad": [p.requires_grad for p in parameters],
-        "gradients": [None if t.grad is None else t.grad.clone() for t in (*parameters, x)],
+        "gradients": [copied(t.grad) for t in (*parameters, x)],
         "input_requires_grad": x.requires_grad,
         "input": x.detach().clone(),
     }
@@ -483,7 +483,7 @@ def _accumulate_gradients(
         value = accumulate(model, mean_loss, x, y, micro_batch_size)
     return {
         "loss": value,
-        "gradients": [None if p.grad is None else p.grad.clone() for p in model.parameters()],
+        "gradients": [copied(p.grad) for p in model.parameters()],
         "rows": rows,
         "held": max(held, default=0),
         "x": x,

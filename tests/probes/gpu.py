@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from kit import gpu_stand_in
+from tests.probes import copied
 
 # The durations of a slow kernel and of a slow copy on a real GPU: longer than Python takes for a
 # batch.
@@ -443,9 +444,8 @@ def _consumed(
         if not out["drawn"] and to == "cuda":
             out["at_once"] = gpu.has_copied()
         out["drawn"].append(source.asked)
-        out["devices"].append(
-            x.device.type if x.device == y.device else f"{x.device} and {y.device}"
-        )
+        where = x.device.type if x.device == y.device else f"{x.device} and {y.device}"
+        out["devices"].append(where)
         if to == "cuda":
             read.append((gpu.read(x), gpu.read(y)))
         else:
@@ -540,9 +540,7 @@ def stepped(
         torch.is_autocast_enabled(where)
     )
     optimizer.register_step_post_hook(  # after the closure, if any
-        lambda *_: out["gradients"].append(
-            [None if p.grad is None else p.grad.detach().clone() for p in model.parameters()]
-        )
+        lambda *_: out["gradients"].append([copied(p.grad) for p in model.parameters()])
     )
 
     def loss_fn(output: Tensor, y: Tensor) -> Tensor:

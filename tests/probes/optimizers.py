@@ -12,6 +12,8 @@ from typing import Any, TypedDict, Unpack
 import torch
 from torch import Tensor, nn
 
+from tests.probes import copied
+
 
 class Leavings(TypedDict):
     parameters: list[Tensor]
@@ -146,7 +148,7 @@ def leavings(student: Any, **run: Unpack[Run]) -> Leavings:
     return {
         "parameters": _values(leaves),
         "views": [view.clone() for view in views],
-        "gradients": [_copy(p.grad) for p in leaves],
+        "gradients": [copied(p.grad) for p in leaves],
     }
 
 
@@ -241,8 +243,8 @@ def clipped(
     returned = student.optimizers.clip_gradient_norm(given, max_l2_norm, **options)
     return {
         "returned": returned.detach().clone() if isinstance(returned, Tensor) else returned,
-        "gradients": [_copy(p.grad) for p in leaves],
-        "views": [_copy(g) for g in inside],
+        "gradients": [copied(p.grad) for p in leaves],
+        "views": [copied(g) for g in inside],
         "parameters": _values(leaves),
     }
 
@@ -312,13 +314,9 @@ def _set_gradients(
     """Set each gradient, in the last one's buffer if there is one, as with set_to_none=False."""
     for p, gradient in zip(leaves, row, strict=True):
         if gradient is None or p.grad is None:
-            p.grad = _view(gradient) if views and gradient is not None else _copy(gradient)
+            p.grad = _view(gradient) if views and gradient is not None else copied(gradient)
         else:
             p.grad.copy_(gradient)
-
-
-def _copy(x: Tensor | None) -> Tensor | None:
-    return None if x is None else x.detach().clone()
 
 
 def _values(leaves: Sequence[Tensor]) -> list[Tensor]:

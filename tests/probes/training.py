@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kit.student import seed_generators
-from tests.probes import part
+from tests.probes import copied, part
 from tests.probes.checkpointing import killed_by_a_large_file
 from tests.probes.data import read_only_allowed
 
@@ -237,9 +237,7 @@ class Watch:
             [lr.item() if isinstance(lr, Tensor | np.generic) else lr for lr in rates]
         )
         self.steps["parameters"].append(_values(self._model))
-        self.steps["gradients"].append(
-            [None if p.grad is None else p.grad.detach().clone() for p in self._model.parameters()]
-        )
+        self.steps["gradients"].append([copied(p.grad) for p in self._model.parameters()])
 
     def _clear_gradients(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         for p in self._model.parameters():
