@@ -8,7 +8,6 @@ published dense peak, which is looked up by name. A GPU that is not in HARDWARE 
 """
 
 import argparse
-import json
 import statistics
 import sys
 import time
@@ -39,26 +38,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="cold and warm runs (default: 3)")
     single.add_options(parser)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="for the MFU")
-    parser.add_argument(
-        "--mfu",
-        action="store_true",
-        help="only print the reference's MFU as JSON; the benchmark runs this in a subprocess",
-    )
     options = parser.parse_args()
-    if options.mfu:
-        print(json.dumps(mfu(options.sizes)))
-        return
     try:
         gpu = gpus.find()
     except UsageError as e:
         sys.exit(f"benchmarks/gpu.py: {e}")
-    sizes = map(str, options.sizes)
-    mfus = json.loads(single.output_of([sys.executable, __file__, "--mfu", "--sizes", *sizes]))
     figures = {
         "environment": {**single.environment(), "gpu": gpu.name, "driver": gpu.driver},
         **warm(gpu, options.rounds, options.only),
         **cold(options.rounds, options.only),
-        "MFU by the reference (bfloat16, float16, float32 of n × n)": mfus,
+        # At the end, because a process that has used the GPU keeps some of its memory.
+        "MFU by the reference (bfloat16, float16, float32 of n × n)": mfu(options.sizes),
     }
     single.show(figures, options.json)
 

@@ -13,7 +13,6 @@ broken or hostile, and some students hand in nothing.
 
 import argparse
 import csv
-import math
 import random
 import tomllib
 from collections import Counter
@@ -25,22 +24,16 @@ from typing import NamedTuple
 
 from grader.course import courses
 from grader.course.courses import Course, sources_in
-from grader.solutions import fragments, known_mistakes
-from grader.solutions.fragments import Fragment
+from grader.solutions import known_mistakes
+from grader.solutions.known_mistakes import Mistake
 from kit.handing_in import zipped
 
-# --- the composition of the class -----------------------------------------------------------------
-
-# The share of students of each kind. The remainder from rounding becomes "in time".
-SHARES = {"late": 0.09, "absent": 0.05, "broken": 0.04, "hostile": 0.03, "in time": 0.79}
-# The chance that a student has a module wrong is that of the Rasch model: logistic in the module's
-# difficulty minus the student's ability. Abilities are normal with this deviation; difficulties
-# rise evenly in the order of the course.
-DEVIATION = 1.3
-EASIEST, HARDEST = -3.2, -1.0
-NOT_DONE = 0.35  # the share of wrong modules that are not done at all, for a student of ability 0
+# The share of students of each kind; nobody knows the "unknown", who are not on the roster. The
+# remainder from rounding becomes "in time".
+SHARES = {
+    "late": 0.09, "absent": 0.05, "broken": 0.04, "hostile": 0.03, "unknown": 0.01, "in time": 0.78,
+}  # fmt: skip
 FEWEST = 20  # the smallest class in which every kind of student occurs
-UNKNOWN = 0.01  # extra submissions per student whose ids are not in the roster
 ONE_IN = 12  # one in this many honest students hands in more than once
 SECTIONS = {"A": "default", "B": "default", "C": "C"}  # each section and its deadline
 
@@ -71,8 +64,6 @@ HOSTILE = (
 BROKEN = ("truncated", "no assignment/", "text", "encrypted")
 Files = dict[str, bytes]  # by path
 
-# --- submissions ----------------------------------------------------------------------------------
-
 
 class Attempt(NamedTuple):
     """One submission: the name of its file, its kind, and the archive."""
@@ -92,37 +83,14 @@ class Student(NamedTuple):
     attempts: list[Attempt]
 
 
-class Module(NamedTuple):
-    """A module of the course, with what may replace it."""
-
-    path: str
-    stub: bytes
-    wrong: list[Fragment]
-    styled: list[Fragment]  # right in another style
-
-
-def modules_of(course: Course) -> list[Module]:
-    """The modules that give points in a run on a CPU."""
-    wrong, styled = (
-        [
-            solution
-            for problem in course.problems
-            if problem.device == "cpu"
-            for solution in kind.load(course.hidden, problem.id)
-            if solution.is_tried_on("cpu", ("cpu",))
-        ]
-        for kind in (known_mistakes, fragments)
-    )
-    paths = {p.id: p.path for p in course.problems if p.device == "cpu"}
-    return [
-        Module(
-            path,
-            (course.root / path).read_bytes(),
-            [one for one in wrong if paths[one.problem] == path],
-            [one for one in styled if paths[one.problem] == path],
-        )
-        for path in dict.fromkeys(paths.values())
-    ]
+def modules_of(course: Course) -> dict[str, list[Mistake]]:
+    """The known mistakes in each module that gives points in a run on a CPU, by path."""
+    found: dict[str, list[Mistake]] = {}
+    for problem in (one for one in course.problems if one.device == "cpu"):
+        known = known_mistakes.load(course.hidden, problem.id)
+        wrong = [one for one in known if one.is_tried_on("cpu", ("cpu",))]
+        found.setdefault(problem.path, []).extend(wrong)
+    return found
 
 
 class Maker:
@@ -136,16 +104,15 @@ class Maker:
         # Cycles through the kinds of broken and hostile submissions, so that each kind occurs.
         self._turns: dict[str, Iterator[str]] = {"broken": cycle(BROKEN), "hostile": cycle(HOSTILE)}
 
-    def student(self, id_: str, section: str, kind: str) -> Student:
-        """A student of this kind. An empty section means that the roster does not list the id."""
+    def student(self, number: int, kind: str) -> Student:
+        """A student of this kind."""
         name = f"{self.rng.choice(FIRST)} {self.rng.choice(LAST)}"
-        ability = self.rng.gauss(0, DEVIATION)
-        deadline = DEADLINES[SECTIONS.get(section, "default")]
-        planned = self._planned(deadline, kind)
+        id_, section = f"s{number:04}", self.rng.choice([*SECTIONS])
+        ability = self.rng.betavariate(4, 1)  # the chance to get a module right
         attempts = []
-        for at, work in planned:
-            able = ability if at == planned[-1][0] else ability - 2  # what is not finished yet
-            attempts.append(self._attempt(f"{id_}@{at:%Y-%m-%dT%H:%M:%SZ}.zip", work, able))
+        for at, work in self._planned(DEADLINES[SECTIONS[section]], kind):
+            archive = f"{id_}@{at:%Y-%m-%dT%H:%M:%SZ}.zip"
+            attempts.append(Attempt(archive, work, self._archive(archive, work, ability)))
         return Student(id_, name, section, kind, attempts)
 
     def _planned(self, deadline: datetime, kind: str) -> list[tuple[datetime, str]]:
@@ -153,10 +120,7 @@ class Maker:
         if kind == "absent":
             return []
         if kind == "late":
-            # One in five uses the grace period. Others are up to six days late.
-            in_grace = self.rng.randrange(5) == 0
-            minutes = self.rng.randrange(*((1, 15) if in_grace else (20, 6 * DAY)))
-            return [(deadline + timedelta(minutes=minutes), "honest")]
+            return [(deadline + timedelta(minutes=self.rng.randrange(1, 6 * DAY)), "honest")]
         at = deadline - timedelta(minutes=self.rng.randrange(1, 4 * DAY))
         if kind in self._turns:
             return [(at, kind)]
@@ -165,60 +129,41 @@ class Maker:
         earlier = [(at - 2 * day, "honest"), (at - day, "broken")] * (self._honest % ONE_IN == 0)
         return [*earlier, (at, "honest")]
 
-    def _attempt(self, name: str, work: str, ability: float) -> Attempt:
+    def _archive(self, name: str, work: str, ability: float) -> bytes:
         if work == "broken":
-            return Attempt(name, work, broken(next(self._turns[work]), self._right))
+            return broken(next(self._turns[work]), self._right)
         if work == "hostile":
             first = self._course.problems[0]
             attack = f"def {first.functions[0]}(*args):\n    {next(self._turns[work])}\n"
             source = f"{self._course.reference_of(first)}\n\n{attack}".encode()
-            return Attempt(name, work, zipped({**self._right, first.path: source}))
+            return zipped({**self._right, first.path: source})
         changed = self._changed(ability)
         for path in [*changed][:1]:  # sign it, so that only copies of the reference are equal
             changed[path] += f"\n# {name}\n".encode()
-        return Attempt(name, work, zipped(self._right | changed))
+        return zipped(self._right | changed)
 
     def _changed(self, ability: float) -> Files:
         """The modules that differ from the reference; each has at most one mistake."""
-        rng, changed, right = self.rng, Files(), list[Module]()
-        for number, module in enumerate(self._modules):
-            share = number / max(1, len(self._modules) - 1)
-            difficulty = EASIEST + share * (HARDEST - EASIEST)
-            if rng.random() >= logistic(difficulty - ability):
-                right += [module] if module.styled else []
-            elif module.wrong and rng.random() >= NOT_DONE * 2 * logistic(-ability):
-                changed[module.path] = self._applied(rng.choice(module.wrong))
+        changed: Files = {}
+        for path, wrong in self._modules.items():
+            if self.rng.random() < ability:
+                continue
+            if wrong and self.rng.random() < ability:
+                mistake = self.rng.choice(wrong)
+                problem = self._course.problem(mistake.problem)
+                changed[path] = mistake.applied_to(self._course.reference_of(problem)).encode()
             else:
-                changed[module.path] = module.stub
-        for module in rng.sample(right, min(rng.randrange(4), len(right))):
-            changed[module.path] = self._applied(rng.choice(module.styled))
+                changed[path] = (self._course.root / path).read_bytes()  # not done
         return changed
-
-    def _applied(self, solution: Fragment) -> bytes:
-        """The reference's module with a mistake, or in another style."""
-        problem = self._course.problem(solution.problem)
-        return solution.applied_to(self._course.reference_of(problem)).encode()
-
-
-def logistic(x: float) -> float:
-    """1 / (1 + exp(-x))."""
-    return 1 / (1 + math.exp(-x))
 
 
 def students_of(count: int, seed: int, course: Course) -> list[Student]:
-    """All students of a class, then those who are not on the roster."""
+    """All students of a class."""
     maker = Maker(course, seed)
     kinds = [kind for kind, share in SHARES.items() for _ in range(max(1, round(share * count)))]
     kinds = [*kinds[:count], *["in time"] * (count - len(kinds))]
     maker.rng.shuffle(kinds)
-    listed = [
-        maker.student(f"s{number:04}", maker.rng.choice(list(SECTIONS)), kind)
-        for number, kind in enumerate(kinds, 1)
-    ]
-    return listed + [
-        maker.student(f"x{number:04}", "", "in time")
-        for number in range(1, max(1, round(UNKNOWN * count)) + 1)
-    ]
+    return [maker.student(number, kind) for number, kind in enumerate(kinds, 1)]
 
 
 def broken(sort: str, files: Files) -> bytes:
@@ -237,9 +182,6 @@ def broken(sort: str, files: Files) -> bytes:
     return bytes(data)
 
 
-# --- the command ----------------------------------------------------------------------------------
-
-
 def write_class(out: Path, students: list[Student]) -> None:
     """Write all files of a class into a new folder."""
     (out / "submissions").mkdir(parents=True)
@@ -250,7 +192,7 @@ def write_class(out: Path, students: list[Student]) -> None:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["id", "name", "email", "section"])
         for one in students:
-            if one.section:
+            if one.kind != "unknown":
                 rows.writerow([one.id, one.name, f"{one.id}@example.edu", one.section])
 
 
@@ -277,7 +219,7 @@ def main() -> None:
     args = parsed()
     students = students_of(args.students, args.seed, courses.load(args.course))
     write_class(args.out, students)
-    kinds = Counter(student.kind if student.section else "unknown" for student in students)
+    kinds = Counter(student.kind for student in students)
     print(f"{args.out}: " + ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items())))
 
 

@@ -12,7 +12,7 @@ and leaves out the private values.
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kit.loaded_libraries import is_array, is_scalar, is_tensor
@@ -68,21 +68,6 @@ class Mismatch(AssertionError):
         self.values = tuple(values)
         self.hint = hint
         self.pair: tuple[Any, Any] | None = None  # expected and got, for a picture of both
-
-
-@contextmanager
-def drawn(pair: Callable[[], tuple[Any, Any]]) -> Iterator[None]:
-    """Say what the student's own command may draw if a check inside finds a mismatch.
-
-    Args:
-        pair: Returns what is expected and what came; two dicts are curves.
-    """
-    try:
-        yield
-    except Mismatch as e:
-        with suppress(Exception):
-            e.pair = pair()
-        raise
 
 
 def render(mismatch: Mismatch, *, problem: str, section: str) -> str:

@@ -622,7 +622,6 @@ class _StreamContext:
 
 def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
     """The replacements as (module, name, value)."""
-
     reserved = gpu.memory("reserved")
     properties = SimpleNamespace(
         name=NAME, total_memory=MEMORY_BYTES, gcnArchName="", major=9, minor=0
@@ -669,6 +668,7 @@ def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
         "reset_max_memory_allocated": gpu.forget_peak,
     }
     of_accelerator = {name: partial(value) for name, value in {**statistics, **streams}.items()}
+    others = set(threading.enumerate()) - {threading.current_thread()}
     clock = dict.fromkeys(("perf_counter", "monotonic", "time", "process_time"), gpu.read_clock)
     clock |= {f"{name}_ns": lambda: round(gpu.read_clock() * 1e9) for name in clock}
     replaced: list[tuple[Any, dict[str, Any]]] = [
@@ -678,15 +678,11 @@ def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
         (torch, {"Event": gpu.Event, "Stream": gpu.Stream, "Generator": Generator}),
         # torch accepts only its own streams here.
         (torch.Tensor, {"record_stream": lambda x, stream: gpu.used_by(x, stream)}),
-        (time, {**clock, "sleep": partial(_sleep, gpu, time.sleep, _other_threads())}),
+        (time, {**clock, "sleep": partial(_sleep, gpu, time.sleep, others)}),
     ]
     for owner, values in replaced:
         if owner is not None:
             yield from ((owner, name, value) for name, value in values.items())
-
-
-def _other_threads() -> set[threading.Thread]:
-    return set(threading.enumerate()) - {threading.current_thread()}
 
 
 def _sleep(

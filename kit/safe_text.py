@@ -86,7 +86,10 @@ def printable(text: str, limit: int) -> str:
     if cut.isprintable():
         return cut
     return "".join(
-        c if c == "\n" or unicodedata.category(c) not in UNSAFE else _escape(c) for c in cut
+        c.encode("unicode_escape", "surrogatepass").decode("ascii")
+        if c != "\n" and unicodedata.category(c) in UNSAFE
+        else c
+        for c in cut
     )
 
 
@@ -160,10 +163,6 @@ def slow_import(module: str, limit: str) -> str:
 def labelled(label: str, text: str) -> str:
     """A line of a failure's message: a label in its own column, then a text."""
     return f"  {label:<9} {text}"
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def plot(points: Sequence[tuple[float, float, str]]) -> str:

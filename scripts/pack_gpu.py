@@ -5,7 +5,7 @@
 
 The folder has
 
-- tree/        this repository's tracked files, as they are now
+- tree/        this repository's tracked files, as they are staged
 - packages/    the packages of the grader and the assignment for that Python, without torch
 - bubblewrap/  this machine's bubblewrap with its libraries and their loader
 - prove        runs scripts/prove_gpu.py for nine minutes, with these and with pytest's options
@@ -57,11 +57,8 @@ def main() -> None:
 
 def pack_tree(place: Path) -> None:
     """Copy the tracked files."""
-    done = subprocess.run(["git", "ls-files", "-z"], cwd=TREE, capture_output=True, check=True)
-    for name in filter(None, done.stdout.decode().split("\0")):
-        if (TREE / name).is_file():
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(TREE / name, place / name)
+    words = ["git", "checkout-index", "--all", f"--prefix={place.resolve()}/"]
+    subprocess.run(words, cwd=TREE, check=True)
 
 
 def pack_packages(place: Path, python: str) -> None:

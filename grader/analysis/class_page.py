@@ -17,8 +17,6 @@ from grader.report.shared_wording import clean, number
 
 TEMPLATES = Path(__file__).parent / "templates"
 BARS = 20  # of the distribution of points, at most
-TOP = 15  # mistakes that are shown at first
-SHOWN_TESTS = 12  # tests that are shown at first
 # The states that a person has to act on, the most urgent first.
 TROUBLE = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED)
 
@@ -50,8 +48,6 @@ def render(
             key=lambda at: survey.problems[at].share or 0.0,
         ),
         commonest={one.problem: n for n, one in reversed(list(enumerate(survey.mistakes)))},
-        top=TOP,
-        shown_tests=SHOWN_TESTS,
         fewest_of_each=FEWEST_OF_EACH,
         sections=[clean(m.standing.student.section, 50) for m in survey.members],
         number=number,
@@ -167,7 +163,6 @@ def _member(survey: Survey, member: Member) -> dict[str, object]:
         "late": standing.days_late,
         "begun": [share is not None for share in member.shares],
         "failed": member.failed,
-        "tries": item_analysis.in_words(member.tries, problems),
         "stalls": [
             at for at, one in enumerate(problems) if item_analysis.is_stalled(one, member.tries)
         ],

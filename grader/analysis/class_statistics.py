@@ -312,7 +312,6 @@ class _Reading:
 def _try(result: SubmissionResult) -> Try:
     shares = {p.id: share for p in result.problems if (share := _share(p)) is not None}
     return Try(
-        score=result.score,
         shares=shares,
         failed={
             p.id: [

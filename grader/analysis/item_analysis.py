@@ -73,7 +73,6 @@ def _upper_limit(correlation: float, students: int) -> float:
 
 @dataclass(frozen=True)
 class Try:
-    score: float  # its score, before the late penalty
     # The share of each problem's points, by id; problems that were not begun are missing.
     shares: Mapping[str, float]
     # For each problem, the names of the tests that failed, in the suite's order.
@@ -119,16 +118,3 @@ def is_stalled(problem: str, tries: Sequence[Try]) -> bool:
     if len(shares) < 2 or shares[-1] > 1 - EQUAL:
         return False
     return shares[-1] <= max(shares[:-1]) + EQUAL
-
-
-def in_words(tries: Sequence[Try], problems: Sequence[str]) -> str:
-    """A student's scores from first to last, and where the student stalls; "" for one attempt."""
-    if len(tries) < 2:
-        return ""
-    stalls = [
-        f"{problem} ({clean(tries[-1].failed[problem][0], 150)})"
-        for problem in problems
-        if is_stalled(problem, tries) and tries[-1].failed.get(problem)
-    ]
-    text = " → ".join(f"{one.score:g}" for one in tries)
-    return f"{text}; stalls at {', '.join(stalls)}" if stalls else text

@@ -196,7 +196,6 @@ class _Queue:
         self.progress.faults += 1
 
     def _again(self, sources: str, *, lost: bool) -> bool:
-        """Count a failure; return whether to try the submission again."""
         counted, most = (self.losses, LOSSES) if lost else (self.faults, FAULTS)
         counted[sources] += 1
         return counted[sources] < most

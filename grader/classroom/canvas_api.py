@@ -48,7 +48,6 @@ FIRST_SECONDS = 10.0  # the same, before the first answer
 UNREACHABLE = (ConnectionRefusedError, TimeoutError, socket.gaierror, ssl.SSLError)
 ANSWER_SECONDS = 300.0  # for a whole answer
 TRIES = 7  # of one request, with waits of 1, 2, 4, … seconds between them
-LONGEST_WAIT = 60.0
 MOST_BYTES = 8 * 2**20  # of an answer: 100 submissions with comments of 80 kB each
 MOST_OF_A_LIST = 64 * 2**20
 MOST_PAGES = 1_000
@@ -63,7 +62,7 @@ class CanvasRefused(UsageError):
 
 
 class _Throttled(Exception):
-    """Canvas refused a request because of their number; wait this many seconds, if it said so."""
+    """Canvas refused a request because of their number."""
 
 
 class CanvasCourse(msgspec.Struct, frozen=True):
@@ -247,14 +246,13 @@ class CanvasApi:
             interrupts.stop_if_seen()
             try:
                 return self._once(method, url, fields)
-            except _Throttled as e:
+            except _Throttled:
                 why = "it limits the number of requests"
-                self.sleep(min(e.args[0] or 2.0**number, LONGEST_WAIT))
             except CanvasUnclear as e:
                 if not again:
                     raise
                 why = str(e)
-                self.sleep(min(2.0**number, LONGEST_WAIT))
+            self.sleep(2.0**number)
         raise MachineFault(f"{self.place.base} did not answer {TRIES} times: {why}")
 
     def _once(
@@ -310,8 +308,7 @@ def _body(answer: http.client.HTTPResponse) -> bytes:
 
 def _refusal(code: int, headers: Message, body: bytes) -> Exception:
     if code == 429 or (code == 403 and b"rate limit exceeded" in body.lower()):
-        after = headers.get("Retry-After", "")
-        return _Throttled(float(after) if re.fullmatch(r"\d{1,4}", after) else 0.0)
+        return _Throttled()
     if code >= 500:
         return CanvasUnclear(f"it answered {code}")
     if 300 <= code < 400:

@@ -5,6 +5,7 @@ columns whose title ends with the assignment's id.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -144,7 +145,7 @@ def _filled_in(
     text = exported.removeprefix(spreadsheet_csv.BOM)
     delimiter = _delimiter(text)
     rows = [row for _, row in files.table_rows(text, "--canvas-export", delimiter)]
-    column = _column(rows[0], rules.title, rules.of(CanvasRules).canvas_id or None)
+    column = _column(rows[0], rules.title, rules.of(CanvasRules).canvas_id)
     possible = next((row[column] for row in rows[1:] if row[0] == POINTS_POSSIBLE), "")
     has_commas = delimiter == ";" and not any(DECIMAL.fullmatch(c) for row in rows for c in row)
     possible = possible.replace(",", ".") if has_commas else possible
@@ -171,26 +172,26 @@ def _delimiter(text: str) -> str:
     )
 
 
-def _column(header: list[str], title: str, assignment_id: int | None) -> int:
-    """The place of the assignment's column, by its id or else by its title."""
-    parts = [TITLE.fullmatch(name.strip()) for name in header]
-    if assignment_id is not None:
-        wanted = f"id {assignment_id}"
-        places = [i for i, part in enumerate(parts) if part and int(part[2]) == assignment_id]
-    else:
-        wanted = f"title {one_line(title, 200)}"
-        places = [i for i, part in enumerate(parts) if part and part[1].strip() == title.strip()]
-    if not places:
+def _column(header: list[str], title: str, number_there: int) -> int:
+    """The place of the assignment's column, by its number in Canvas or else by its title."""
+    places = [
+        place
+        for place, name in enumerate(header)
+        if (part := TITLE.fullmatch(name.strip()))
+        and (int(part[2]) == number_there if number_there else part[1].strip() == title.strip())
+    ]
+    if len(places) == 1:
+        return places[0]
+    of = f"id {number_there}" if number_there else f"title {one_line(title, 200)}"
+    if places:
         raise UsageError(
-            f"the file from Canvas has no column for an assignment with the {wanted}: "
-            "Canvas would create a new assignment"
-        )
-    if len(places) > 1:
-        raise UsageError(
-            f"the file from Canvas has {len(places)} columns for an assignment with the {wanted}: "
+            f"the file from Canvas has {len(places)} columns for an assignment with the {of}: "
             "write canvas_id, the assignment's number in Canvas, into the policy"
         )
-    return places[0]
+    raise UsageError(
+        f"the file from Canvas has no column for an assignment with the {of}: Canvas would create "
+        "a new assignment"
+    )
 
 
 def _fill(row: list[str], column: int, one: Standing, mark: str) -> list[str]:
@@ -242,27 +243,26 @@ class _Known:
     """
 
     def __init__(self, students: Sequence[Student], former: Mapping[str, Sequence[str]]) -> None:
-        self.sure: dict[str, dict[str, set[str]]] = {}
-        self.likely: dict[str, set[str]] = {}
+        self._sure = defaultdict[tuple[str, str], set[str]](set)
+        self._likely = defaultdict[str, set[str]](set)
         for student in students:
+            user = canvas_user(student)
             for name in IDENTITIES:
-                user = canvas_user(student)
                 other = (student.id, student.email, *former.get(student.id, ()))
                 if name == ID and user is not None:
                     other = (str(user),)
                 for value in (student.columns[name],) if name in student.columns else other:
-                    self.sure.setdefault(name, {}).setdefault(_key(value), set()).add(student.id)
+                    self._sure[name, _key(value)].add(student.id)
             for value in student.columns.values():
-                self.likely.setdefault(_key(value), set()).add(student.id)
+                self._likely[_key(value)].add(student.id)
 
     def owner(self, column: str, value: str) -> str | None:
         """The id of the only student with this identity, or None."""
-        if not (key := _key(value)):
-            return None
-        found = self.sure.get(column, {}).get(key)
+        key = _key(value)
+        found = self._sure.get((column, key))
         if found is None and column != ID:
-            found = self.likely.get(key)
-        return next(iter(found)) if found and len(found) == 1 else None
+            found = self._likely.get(key)
+        return next(iter(found)) if key and found and len(found) == 1 else None
 
 
 def _key(value: str) -> str:

@@ -195,7 +195,6 @@ def _left_alone(
 
 
 def _is_told(standing: Standing, theirs: CanvasSubmission) -> bool:
-    """Whether a student gets points, or a comment that says why there are none."""
     if standing.state is State.REFUSED:
         return theirs.entered_score is None
     return standing.points is not None

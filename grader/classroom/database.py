@@ -217,7 +217,6 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _prepare(path: Path, database: sqlite3.Connection) -> None:
-    """Check a gradebook before it is written, and migrate it to this version."""
     is_new = not database.execute("SELECT * FROM sqlite_master").fetchone()
     if is_new:
         database.execute(f"PRAGMA application_id = {APPLICATION}")

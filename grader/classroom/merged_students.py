@@ -7,7 +7,7 @@ keeps the entry that it was stored with, so that an undone change leaves everyth
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Literal, TypeVar
 
@@ -88,15 +88,12 @@ class Entries:
 
 def _joined(student: str, entries: list[Student], name: str | None) -> Student:
     entries = sorted(entries, key=lambda one: (one.id != student, one.id))
-    columns: Mapping[str, str] = {}
-    for one in entries:
-        columns = {**one.columns, **columns}
     return Student(
         id=student,
         name=name or next((one.name for one in entries if one.name), ""),
         email=next((one.email for one in entries if one.email), ""),
         section=next((one.section for one in entries if one.section), ""),
-        columns=dict(columns),
+        columns={key: text for one in reversed(entries) for key, text in one.columns.items()},
         listed=any(one.listed for one in entries),
     )
 

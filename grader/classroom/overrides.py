@@ -38,14 +38,12 @@ def read(path: Path, whole: Class, *, column: str, reason: str, anyway: bool) ->
     Raises:
         UsageError: A column is missing, or rows are wrong; the message names their lines.
     """
-    known = {"student", column, "reason"} | ({"problem"} if column == "points" else set())
+    known = ("student", column, *(["problem"] if column == "points" else []), "reason")
     line, header, rows = roster.table(path, known)
     names = [name.casefold() for name in header]
-    wrong = [name for name in names if name not in known]
-    if wrong or len(set(names)) < len(names) or not {"student", column} <= set(names):
-        listed = [name for name in ("student", column, "problem", "reason") if name in known]
+    if not {"student", column} <= set(names) <= {*known} or len(set(names)) < len(names):
         raise UsageError(
-            f"{path}:{line}: expected the columns {', '.join(listed)}, found "
+            f"{path}:{line}: expected the columns {', '.join(known)}, found "
             f"{one_line(', '.join(header), 200)}"
         )
     standings = {one.student.id: one for one in whole.standings()}

@@ -185,7 +185,7 @@ class _Columns:
         )
 
     def is_added(self, student: Student) -> bool:
-        """Whether Canvas added a row: a posting policy, the points possible or a test student."""
+        """Whether a platform added a row: a posting policy, the points possible, a test student."""
         is_title = not student.id and student.name.casefold() in ("", "points possible")
         return self.is_gradebook and (is_title or student.name == "Student, Test")
 
@@ -361,8 +361,6 @@ def _new_id(item: HandedIn, listed: set[str], keys: set[str]) -> str:
 
 @dataclass(frozen=True)
 class _Match:
-    """A submission and its student on the roster, if there is one."""
-
     item: HandedIn  # the submission
     student: Student | None
     by_name: bool  # whether only a name matches

@@ -148,19 +148,18 @@ def _of_another_course(standing: Standing, paths: set[str], accepted: Accepted) 
         return standing
     have = counted(len(others), "module")
     why = f"none of its {have} belongs to this assignment: was another one handed in?"
+    return _noted(standing, why)
+
+
+def _noted(standing: Standing, why: str) -> Standing:
     return msgspec.structs.replace(standing, why="; ".join(filter(None, [standing.why, why])))
 
 
 def _nothing_graded(attempt: Attempt, setup: Setup) -> SubmissionResult:
     """The result of a refused attempt, for a report: no problem, and no point."""
     info = SubmissionInfo(name=attempt.name, sha256="", files=[], ignored=attempt.ignored)
-    run = GraderInfo(
-        version=setup.version,
-        suite_sha256=setup.suite_sha256,
-        device=setup.device,
-        isolation=setup.isolation,
-        seed=setup.seed,
-    )
+    same = ("version", "suite_sha256", "device", "isolation", "seed")
+    run = GraderInfo(**{name: getattr(setup, name) for name in same})
     return submission_result(info, run, [], seconds=0.0)
 
 
@@ -292,8 +291,7 @@ def _chosen(each: list[Standing], policy: Policy) -> Standing:
         return max(each, key=lambda one: (one.state in WAITS, one.points or 0.0, one.attempt))
     chosen = next((one for one in reversed(each) if one.days_late == 0), each[0])
     if chosen.submitted_at and any(one.submitted_at is None for one in each):
-        why = "an attempt without a time counts as earlier than this one"
-        chosen = msgspec.structs.replace(chosen, why=f"{chosen.why}; {why}".removeprefix("; "))
+        return _noted(chosen, "an attempt without a time counts as earlier than this one")
     return chosen
 
 

@@ -56,7 +56,6 @@ def _unfinished(whole: Class, old: int, new: int, count: str) -> str:
 
 
 def _requests(found: list[RegradeRequest], *, verbose: bool) -> list[str]:
-    """A line for each regrade request that is open or, if verbose, for each one."""
     waiting = [one for one in found if one.answer is None]
     if not found:
         return []
@@ -100,7 +99,6 @@ def _counts(found: list[Standing]) -> str:
 
 
 def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
-    """Notes on sections without a deadline, and on deadlines that apply to nobody."""
     if not rules.deadlines:
         return ["no deadline is known, so nobody is late: `grader batch --policy FILE` sets one"]
     sections = {one.student.section for one in found}
@@ -112,7 +110,6 @@ def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
 
 
 def _note_on_late_days(whole: Class) -> list[str]:
-    """A note on late days that count for nobody, because no student here has that id."""
     known = {one.id for one in whole.book.students.all(removed=True)}
     unknown = sorted(whole.rules.late_days_used.keys() - known)
     if not unknown:

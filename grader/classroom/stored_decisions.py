@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from operator import itemgetter
 
 from grader.classroom.class_records import Pushed, PushEvent, Student
 from grader.classroom.merged_students import BookPart, EntryChange, of_row
@@ -27,13 +26,10 @@ class Decisions(BookPart):
         self._db.execute("BEGIN")
         try:
             yield
-        except BaseException:
-            self._db.rollback()
-            raise
-        if keep:
-            self._db.commit()
-        else:
-            self._db.rollback()
+            if keep:
+                self._db.commit()
+        finally:
+            self._db.rollback()  # of nothing, after a commit
 
     def override(
         self, student: str, points: float | None, *, reason: str, problem: str = ""
@@ -67,7 +63,7 @@ class Decisions(BookPart):
 
     def history(self, student: str) -> list[str]:
         """What people decided about a student, one line each, oldest first."""
-        found: list[tuple[str, str]] = []
+        found: list[str] = []
         wanted = self.entries.of(student)
         for table, line in HISTORY.items():
             source = "answer.*" if table == "answer" else "*"
@@ -75,8 +71,8 @@ class Decisions(BookPart):
             column = "IN (student, becomes)" if table == "change" else "= student"
             where = " OR ".join([f"? {column}"] * len(wanted))
             rows = self._db.execute(f"SELECT {source} FROM {table}{joined} WHERE {where}", wanted)
-            found += [(row["at"], f"{row['at']} {row['who']}: {line(row)}") for row in rows]
-        return [line for _, line in sorted(found, key=itemgetter(0))]
+            found += [f"{row['at']} {row['who']}: {line(row)}" for row in rows]
+        return sorted(found, key=lambda line: line.partition(" ")[0])
 
     def since(self, at: datetime, students: Iterable[Student]) -> list[str]:
         """What was handed in and decided since a time, and which results came to count."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from grader.base import files
 from grader.base.errors import GraderFault, UsageError
@@ -44,6 +43,7 @@ from grader.proof.result_matrix import Matrix
 from grader.proof.trial_kinds import DECLINABLE, HOW_TO_DECLINE
 from grader.publish import gradescope_bundle, new_course, stub_files, student_bundle
 from grader.report import json_report
+from grader.report.terminal_report import printed
 from grader.results.merge_runs import merged
 from grader.sandbox import gpu_turns, levels, preflight
 from grader.sandbox.gpus import Gpu
@@ -239,6 +239,7 @@ def validate(
         raise typer.Exit(1)
 
 
+WIDE = 140  # columns of a table whose test names are whole sentences, without a terminal
 NOT_TOGETHER = {
     "--prices": ("--mutants", "--quick", "--draft", "--light", "--seeds", "--device cuda"),
     "--mutants": ("--device cuda",),
@@ -249,13 +250,8 @@ NOT_TOGETHER = {
 def _proof_in_words(found: Matrix, *, in_detail: bool, prices: bool) -> str:
     if prices:
         return matrix_report.prices(found)
-    console = Console(highlight=False)
-    console.width = max(console.width, 140)  # test names are whole sentences
-    with console.capture() as table:
-        console.print(matrix_report.table(found))
-        if found.surprises():
-            console.print(matrix_report.surprises(found))
-    text = f"{table.get()}{matrix_report.summary(found)}\n"
+    table = printed(matrix_report.table(found), wide=WIDE)
+    text = f"{table}{matrix_report.summary(found)}\n"
     if found.is_light:
         return f"{text}{matrix_report.survivors(found)}"
     return f"{text}{matrix_report.needless(found)}" if in_detail else text

@@ -19,7 +19,10 @@ def table(matrix: Matrix) -> Table:
     A solution whose outcome depends on the seed has several rows. Trials made by a rule appear only
     if they have a complaint.
     """
-    shown = _table_of("what", "points", "fails")
+    shown = Table(Column("problem", no_wrap=True), box=None, padding=(0, 2, 0, 0))
+    shown.add_column("what", no_wrap=True, overflow="ellipsis", max_width=60)
+    shown.add_column("points", justify="right", no_wrap=True)
+    shown.add_column("fails")
     seeds: dict[tuple[object, ...], list[Row]] = {}
     surprising = set(map(id, matrix.surprising()))
     for row in matrix.rows:
@@ -33,23 +36,6 @@ def table(matrix: Matrix) -> Table:
         name += f" ({1 + len(others)} seeds)" if others else ""
         fails = Text(first(row.failed, 2))
         shown.add_row(row.problem, mark + Text(name), f"{row.score:.2f}/{row.max_score:g}", fails)
-    return shown
-
-
-def surprises(matrix: Matrix) -> Table:
-    """The known mistakes that pass all public tests, each with the points that it loses."""
-    shown = _table_of("passes all public tests", "loses", "fails the hidden tests")
-    for row in matrix.surprises():
-        fails = Text(first(row.failed, 1))
-        shown.add_row(row.problem, Text(row.name), f"{row.price:.2f}", fails)
-    return shown
-
-
-def _table_of(what: str, number: str, tests: str) -> Table:
-    shown = Table(Column("problem", no_wrap=True), box=None, padding=(0, 2, 0, 0))
-    shown.add_column(what, no_wrap=True, overflow="ellipsis", max_width=60)
-    shown.add_column(number, justify="right", no_wrap=True)
-    shown.add_column(tests)
     return shown
 
 

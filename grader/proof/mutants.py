@@ -8,7 +8,6 @@ mutants.toml with the reason.
 
 import ast
 import copy
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -74,9 +73,8 @@ def listed(path: Path) -> dict[str, dict[str, str]]:
     if not path.exists():
         return {}
     try:
-        found = tomllib.loads(courses.text_of(path))
-        return msgspec.convert(found, dict[str, dict[str, str]])
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as e:
+        return msgspec.toml.decode(courses.text_of(path), type=dict[str, dict[str, str]])
+    except msgspec.DecodeError as e:
         raise CourseFault(f"{path}: {e}") from None
 
 

@@ -4,6 +4,7 @@ import ast
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 from grader.course import courses
@@ -239,10 +240,8 @@ def tests_in(path: Path) -> dict[str, HiddenTest]:
             }
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             start = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
-            comment: list[str] = []
-            while start > 0 and lines[start - 1].startswith("#"):
-                start -= 1
-                comment.insert(0, lines[start])
+            above = takewhile(lambda line: line.startswith("#"), reversed(lines[:start]))
+            comment = [*above][::-1]
             text = " ".join(line.removeprefix(STAYS).removeprefix("#").strip() for line in comment)
             stays = text if any(line.startswith(STAYS) for line in comment) else ""
             found[node.name] = HiddenTest(stays, _harm_of(node))

@@ -45,6 +45,7 @@ from grader.worker.isolation_walls import NoWall, status_of_this_process
 
 LOOK_EVERY_SECONDS = 0.05
 END_SECONDS = 5.0
+LOOKS_AT_MEMORY = 3
 # States of a thread that does not run unless something wakes it: asleep, stopped, ended. "D" is not
 # among them, because such a thread waits for a disk.
 ASLEEP = "STtZX"
@@ -279,15 +280,19 @@ class Zygote:
 
         A process need not share anything with this one, for example after an exec. Finding out how
         much it shares takes long, so that is done only if it matters, and in the test's CPU time.
+        What a process shares counts twice if it ends after its turn, so one look is no proof.
         """
         most_bytes = running.limits.memory_bytes + self._idle_bytes
         if sum(map(procfs.own_bytes, processes)) <= most_bytes:
             return False
         before = time.thread_time()
         with self._wall.looking_inside():
-            held = sum(map(procfs.share_bytes, [*processes, "self"]))
+            holds_more = all(
+                sum(map(procfs.share_bytes, [*processes, "self"])) > most_bytes
+                for _ in range(LOOKS_AT_MEMORY)
+            )
         running.looking_seconds += time.thread_time() - before
-        return held > most_bytes
+        return holds_more
 
     def _breach_of_files(self, running: RunningChild) -> Breach | None:
         """The limit that the files of the running test exceed."""

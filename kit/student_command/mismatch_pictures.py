@@ -5,14 +5,13 @@ Only the student's own command draws: a picture shows expected values.
 
 import ast
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import accumulate, product, zip_longest
 from typing import Any
 
 from kit.expect import Mismatch
 from kit.loaded_libraries import is_array, is_tensor
-from kit.safe_text import plot
 
 MOST, WIDEST = 64, 12  # entries of a picture, and of a row
 Grid = list[list[str]]
@@ -24,24 +23,18 @@ def picture(error: Mismatch) -> str:
         expected: Any
         got: Any
         expected, got = error.pair or (None, None)
-        if isinstance(expected, Mapping):
-            return _curves(expected, got)
         layout = _layout(error)
         if layout and isinstance(got, (tuple, list)) and math.prod(layout[0]) <= MOST:
             shape, stride, new = layout
             right = [_offset(place, stride) for place in product(*map(range, shape))]
             came = [_offset(place, got) for place in product(*map(range, new))]
             return _beside("places in the storage", _grid(right, new), _grid(came, new))
-        if _is_drawn(expected) and _is_drawn(got) and all(x == int(x) for x in _entries(expected)):
-            return _beside("", *(_grid(_entries(x), x.shape) for x in (expected, got)))
+        right, came = _drawn(expected), _drawn(got)
+        if right and came and all(x == int(x) for x in right):
+            return _beside("", _grid(right, expected.shape), _grid(came, got.shape))
         if "segments" in dict(error.values).get("inputs", "") and isinstance(expected, list):
             return f"  expected  {_runs(expected)}\n  got       {_runs(got)}"
     return ""
-
-
-def contiguous(shape: Sequence[int]) -> list[int]:
-    """The strides of a tensor without gaps."""
-    return [*accumulate(reversed(shape[1:]), int.__mul__, initial=1)][::-1]
 
 
 def _layout(error: Mismatch) -> tuple[Sequence[int], Sequence[int], Sequence[int]] | None:
@@ -50,7 +43,7 @@ def _layout(error: Mismatch) -> tuple[Sequence[int], Sequence[int], Sequence[int
         return None
     given = ast.literal_eval(f"({dict(error.values)['inputs']})")
     if isinstance(given[0], int):
-        return given, contiguous(given), given
+        return given, [math.prod(given[i + 1 :]) for i in range(len(given))], given
     shape, stride, new = given
     return shape, stride, new
 
@@ -59,17 +52,11 @@ def _offset(place: Sequence[int], stride: Sequence[int]) -> int:
     return sum(index * step for index, step in zip(place, stride, strict=True))
 
 
-def _has_shape(x: Any) -> bool:
-    return is_tensor(x) or is_array(x)
-
-
-def _is_drawn(x: Any) -> bool:
-    return _has_shape(x) and 0 < math.prod(x.shape) <= MOST and len(x.shape) > 0
-
-
-def _entries(x: Any) -> list[Any]:
-    entries: list[Any] = x.reshape(-1).tolist()
-    return entries
+def _drawn(x: Any) -> list[Any]:
+    """The entries of a small tensor or array; empty if it is none."""
+    has_shape = is_tensor(x) or is_array(x)
+    is_drawn = has_shape and 0 < math.prod(x.shape) <= MOST and len(x.shape) > 0
+    return x.reshape(-1).tolist() if is_drawn else []
 
 
 def _grid(entries: Sequence[Any], shape: Sequence[int]) -> Grid:
@@ -112,9 +99,3 @@ def _runs(lengths: Sequence[int]) -> str:
         raise ValueError("too long to draw")
     runs = (range(a, a + n) for a, n in zip(starts, lengths, strict=False))
     return "".join(f"[{' '.join(map(str, run))}]" for run in runs)
-
-
-def _curves(expected: Mapping[float, float], got: Mapping[float, float]) -> str:
-    """A curve of what came, with the points that were expected."""
-    points = [(x, y, "*") for x, y in got.items()] + [(x, y, "o") for x, y in expected.items()]
-    return f"{plot(points)}\n  o expected, * got, @ both"

@@ -13,9 +13,9 @@ from kit import handing_in
 from kit.safe_text import first, labelled, pointer
 from kit.workflow_commands import Annotation
 
-# A file and perhaps a line, as in "assignment/linear.py:12 in Linear.forward".
 # The built handout: in the bundle, and in a clone.
 SITES = ("handout/site", "handout/build/site")
+# A file and perhaps a line, as in "assignment/linear.py:12 in Linear.forward".
 PLACE = re.compile(r"(assignment/[\w/]+\.py)(?::(\d+))?", re.ASCII)
 HEADED = re.compile(r"(Args|Returns|Raises|Example|Attributes):")
 FORMULA = re.compile(r"[^.\n]{1,40} [=←] ")

@@ -72,9 +72,8 @@ def test_an_answer_is_compared_as_on_the_page(folder):
     assert product.verdict("65,537") == (False, "the answer is smaller")
     assert product.verdict(f"{half}") == (False, product.hints[0][1])
     assert product.verdict("many")[0] is product.verdict("nan")[0] is None
-    question = next(
-        q for q in bets.questions(folder / bets.SITES[0])["napkin"] if q.asks.endswith("(in GB)")
-    )
+    asked = bets.questions(folder / bets.SITES[0])["napkin"]
+    question = next(one for one in asked if one.asks.endswith("(in GB)"))
     about = float(question.answer)
     assert question.verdict(f"{about * 1.0099} GB")[0]
     assert question.verdict(f"{about * 1.02}") == (False, "the answer is smaller")

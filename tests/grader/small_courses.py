@@ -7,71 +7,13 @@ from grader.course import courses
 from grader.publish import new_course, stub_files
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "plain_course"
-LIMITS = """
-[limits]
-wall_seconds = 40.0
-cpu_seconds = 10
-memory_bytes = 536_870_912
-processes = 32
-file_bytes = 67_108_864
-submission_seconds = 60.0
-"""
-ROWS = '''"""Chapter 1: rows of numbers."""
-
-import numpy as np
-
-
-def centred(x: np.ndarray) -> np.ndarray:
-    """The rows, each without its mean.
-
-    Example:
-        The row (1, 3) becomes (-1, 1).
-
-    Handout §1.1 · `python -m assignment check centred`
-    """
-    # BEGIN SOLUTION(centred)
-    return x - x.mean(axis=-1, keepdims=True)
-    # END SOLUTION
-'''
-HIDDEN_ROWS = '''
-@pytest.mark.harm("wrong number")
-def test_each_row_has_the_mean_zero(student, rng):
-    """Each row is centred on its own."""
-    x = rng.normal(size=(3, 5))
-    expected = np.stack([row - row.sum() / 5 for row in x])
-    got = student.rows.centred(x)
-    expect.array(got, expected, of="centred", atol=1e-12, hint="which axis?")
-'''
-PUBLIC_ROWS = '''"""centred: the handout's example."""
-
-import numpy as np
-
-from kit import expect
-
-
-def test_the_worked_example(student):
-    """The row (1, 3)."""
-    got = student.rows.centred(np.array([[1.0, 3.0]]))
-    expect.array(got, np.array([[-1.0, 1.0]]), of="centred", atol=0, inputs="1, 3")
-'''
+LIMITS = "\n[limits]\nmemory_bytes = 536_870_912\n"
 
 
 def plain_python(folder: Path) -> Path:
     """Write the course that `grader new --plain` writes; return its folder."""
     new_course.write(folder, plain=True)
     return folder
-
-
-def with_numpy(folder: Path) -> Path:
-    """Write a course with one problem for NumPy; return its folder."""
-    imports = "import numpy as np\nimport pytest\n\nfrom kit import expect\n\n"
-    files = {
-        "solutions/reference/rows.py": ROWS,
-        "tests/hidden/centred/wrong.edits": _mistake("axis=-1", "axis=0"),
-        "tests/hidden/centred/test_hidden.py": f'"""centred."""\n\n{imports}{HIDDEN_ROWS}',
-        "tests/public/test_centred.py": PUBLIC_ROWS,
-    }
-    return _written(folder, ["numpy"], "rows", ("centred",), files)
 
 
 LISTS = '''"""Chapter 1: two functions that nearly every network has."""
@@ -145,6 +87,23 @@ PUBLIC_LISTS = {
     "relu": ("relu([-1.0, 0.0, 2.0])", "[0.0, 0.0, 2.0]"),
     "softmax": ("softmax([0.0, 0.0])", "[0.5, 0.5]"),
 }
+# How relu becomes a function of an array, with the tests and the mistake of it.
+IN_NUMPY = {
+    "packages = []": 'packages = ["numpy"]',
+    "import math\n": "import math\n\nimport numpy as np\n",
+    '"""relu: the handout\'s example."""\n': '"""relu."""\n\nimport numpy as np\n',
+    "def relu(x: list[float]) -> list[float]": "def relu(x: np.ndarray) -> np.ndarray",
+    "[max(0.0, n) for n in x]": "np.maximum(x, 0.0)",
+    "max(0.0, n)": "np.maximum(x, 0.0)",
+    "abs(n)": "np.abs(x)",
+    "[rng.gauss(0, 1) for _ in range(9)]": "rng.normal(size=9)",
+    "rng.gauss(0, 1)": "float(rng.normal())",
+    "[n if n >= 0 else 0.0 for n in x]": "np.where(x >= 0, x, 0.0)",
+    "relu([-1.0, 0.0, 2.0])": "relu(np.array([-1.0, 0.0, 2.0]))",
+    ", [0.0, 0.0, 2.0]": ", np.array([0.0, 0.0, 2.0])",
+    'of="relu"': 'of="relu", atol=0',
+    "expect.value(student.activations.relu": "expect.array(student.activations.relu",
+}
 MISTAKES_OF_LISTS = {
     "relu": {"absolute": ("max(0.0, n)", "abs(n)")},
     "softmax": {"not_shifted": ("n - max(x)", "n"), "not_divided": ("n / sum(e)", "n")},
@@ -160,13 +119,23 @@ def with_lists(folder: Path) -> Path:
         files[f"tests/hidden/{name}/test_hidden.py"] = f'"""{name}."""\n\n{imports}\n{hidden}'
         files[f"tests/public/test_{name}.py"] = _public("activations", name, call, expected)
         files[f"tests/hidden/{name}/wrong.edits"] = "\n".join(
-            _mistake(*change, name=mistake) for mistake, change in MISTAKES_OF_LISTS[name].items()
+            _mistake(*change, mistake) for mistake, change in MISTAKES_OF_LISTS[name].items()
         )
-    _written(folder, [], "activations", ("relu", "softmax"), files)
+    _written(folder, "activations", ("relu", "softmax"), files)
     listed = folder / "assignment" / "problems.toml"
     before, softmax, after = listed.read_text().partition('id = "softmax"')
     listed.write_text(before + softmax + after.replace("points = 1", "points = 2"))
     stub_files.write(courses.load(folder))
+    return folder
+
+
+def with_numpy(folder: Path) -> Path:
+    """Write the course of `with_lists` with relu in NumPy; return its folder."""
+    for path in with_lists(folder).rglob("*.*"):
+        text = path.read_text()
+        for old, new in IN_NUMPY.items():
+            text = text.replace(old, new)
+        path.write_text(text)
     return folder
 
 
@@ -178,26 +147,19 @@ def _public(module: str, name: str, call: str, expected: str) -> str:
     )
 
 
-def _mistake(old: str, new: str, name: str = "wrong") -> str:
+def _mistake(old: str, new: str, name: str) -> str:
     keys = "hint: read the text again\nprice: this is the whole problem\n"
     return f"[{name}] It is wrong.\n{keys}- {old}\n+ {new}\n"
 
 
-def _written(
-    folder: Path,
-    packages: list[str],
-    module: str,
-    functions: tuple[str, ...],
-    files: dict[str, str],
-) -> Path:
+def _written(folder: Path, module: str, functions: tuple[str, ...], files: dict[str, str]) -> None:
     """Write a course: these files, and what else the model of a plain course has."""
     own = ("README.md", "problems.toml", "reference", "hidden", "public", "__pycache__")
     shutil.copytree(MODEL, folder, ignore=shutil.ignore_patterns(*own), dirs_exist_ok=True)
-    listed = f"packages = {packages!r}\n{LIMITS}".replace("'", '"')
+    listed = f"packages = []\n{LIMITS}"
     for number, function in enumerate(functions, 1):
         listed += f'\n[[problem]]\nid = "{function}"\nmodule = "{module}"\n'
         listed += f'functions = ["{function}"]\npoints = 1\nsection = "1.{number}"\n'
     for path, text in {"assignment/problems.toml": listed, **files}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
-    return folder

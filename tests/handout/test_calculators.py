@@ -70,14 +70,12 @@ def test_training_time_is_training_days(device, dtype):
         (1.27e9, 70e9), (3e11, 15e12), (1, 1024), (0.1, 0.5, 1.0)
     ):
         got = results("training-time", N=n, D=d, devices=count, mfu=mfu, device=device, dtype=dtype)
-        days = accounting.training_days(
-            int(n), int(d), DEVICES[device], getattr(torch, dtype), count, mfu
-        )
+        run = int(n), int(d), DEVICES[device], getattr(torch, dtype), count, mfu
+        days = accounting.training_days(*run)
         assert got["seconds"] == pytest.approx(86400 * days, rel=1e-14)
         again = results("training-time", N=n, D=d, recompute=1)["flops"]
-        assert again == pytest.approx(
-            flop_counting.training_flops(int(n), int(d), recompute_forward=True), rel=1e-15
-        )
+        flops = flop_counting.training_flops(int(n), int(d), recompute_forward=True)
+        assert again == pytest.approx(flops, rel=1e-15)
 
 
 def test_matmul_is_the_roofline():
@@ -86,21 +84,15 @@ def test_matmul_is_the_roofline():
         assert values["flops"] == flop_counting.matmul_flops((m, k), (k, n))
         for row in table:
             hw, dtype = DEVICES[row["device"].name], getattr(torch, row["dtype"].name)
-            assert row["intensity"] == pytest.approx(
-                accounting.matmul_intensity(m, k, n, dtype), rel=1e-14
-            )
-            assert row["ridge"] == pytest.approx(
-                accounting.accelerator_intensity(hw, dtype), rel=1e-14
-            )
-            assert row["seconds"] == pytest.approx(
-                accounting.roofline_seconds(values["flops"], row["bytes"], hw, dtype), rel=1e-14
-            )
-            assert row["compute_bound"] == accounting.is_compute_bound(
-                values["flops"], row["bytes"], hw, dtype
-            )
-            assert row["mfu"] == pytest.approx(
-                accounting.attainable_mfu(row["intensity"], hw, dtype), rel=1e-14
-            )
+            work = values["flops"], row["bytes"], hw, dtype
+            expected = {
+                "intensity": accounting.matmul_intensity(m, k, n, dtype),
+                "ridge": accounting.accelerator_intensity(hw, dtype),
+                "seconds": accounting.roofline_seconds(*work),
+                "mfu": accounting.attainable_mfu(row["intensity"], hw, dtype),
+            }
+            assert {key: row[key] for key in expected} == pytest.approx(expected, rel=1e-14)
+            assert row["compute_bound"] == accounting.is_compute_bound(*work)
 
 
 # Heads of keys, features of a head, experts, those of a token, and shared ones.
@@ -109,9 +101,8 @@ TODAY = [(4, 24, 1, 1, 0), (2, 40, 6, 2, 1)]
 
 @pytest.mark.parametrize(("gated", "tied", "today"), list(itertools.product((0, 1), (0, 1), TODAY)))
 def test_model_size_is_transformer_parameters(gated, tied, today):
-    config = flop_counting.TransformerConfig(
-        32000, 2048, 3, 96, 4, 256, bool(gated), bool(tied), *today
-    )
+    sizes = 32000, 2048, 3, 96, 4, 256
+    config = flop_counting.TransformerConfig(*sizes, bool(gated), bool(tied), *today)
     given, parameters = micro_batch.sizes_of(config), accounting.transformer_parameters(config)
     got = results("model-size", **given)
     assert got["parameters"] == parameters
@@ -135,9 +126,8 @@ def test_what_fits_is_max_parameters():
     for row in table:
         recipe = calculator_formulas.TRAINING[row["recipe"].name]
         assert row["each"] == accounting.bytes_per_parameter(recipe)
-        assert row["fits"] == accounting.max_parameters(
-            8 * accounting.H100_SXM.memory_bytes, recipe
-        )
+        memory = 8 * accounting.H100_SXM.memory_bytes
+        assert row["fits"] == accounting.max_parameters(memory, recipe)
 
 
 @pytest.mark.parametrize("recipe", calculator_formulas.TRAINING)

@@ -88,12 +88,11 @@ def test_a_notebook_tells_everything_in_plain_markdown(name):
     for name_of, argument in re.findall(r"\{(picture|calculator|quiz)\} (.*)", page):
         assert f"*{name_of.capitalize()}" in told, argument
     assert told.count("<details>") == told.count("</details>") >= page.count("{answer}") - 1
-    wanted = [
-        example
-        for block in CODE.finditer(page)
-        for example in chapter_notebooks.DocTestParser().get_examples(block["code"])
-        if example.want
-    ]
+    parsed = map(
+        chapter_notebooks.DocTestParser().get_examples,
+        [block["code"] for block in CODE.finditer(page)],
+    )
+    wanted = [example for examples in parsed for example in examples if example.want]
     assert len(wanted) == sum(len(cell["outputs"]) for cell in cells(name, "code"))
 
 

@@ -71,7 +71,7 @@ def test_the_first_page_shows_the_course(text):
 def test_the_formula_sheet_is_one_page(text, outline, browser, site, tmp_path):
     first = outline["Formula sheet"]
     # In the handout it follows other text, so it may begin in the middle of a page.
-    assert "Printed, the sheet takes one page" in text(first)
+    assert "Sizes count elements, times are seconds" in text(first)
     assert "weight of a micro-batch" in text(first) + text(first + 1)
     page = browser.new_page()
     page.goto((site / "formula_sheet.html").as_uri())

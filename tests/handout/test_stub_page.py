@@ -92,11 +92,10 @@ def test_a_docstring_is_text():
 
 def test_a_common_word_is_a_link_only_in_its_own_chapter():
     """The problem `checkpoint` of one chapter is not the function `checkpoint` of another."""
-    assert "checkpoint" in stub_page.linked(COURSE, "12_activation_checkpointing")
-    assert "checkpoint" not in stub_page.linked(COURSE, "10_checkpointing")
-    assert "tensor_bytes" in stub_page.linked(COURSE, "10_checkpointing") & stub_page.linked(
-        COURSE, "index"
-    )
+    pages = ("12_activation_checkpointing", "10_checkpointing", "index")
+    own, other, start = (stub_page.linked(COURSE, page) for page in pages)
+    assert "checkpoint" in own - other
+    assert "tensor_bytes" in other & start
 
 
 # --- no page or file loaded by a page contains a line of a solution -------------------------------
@@ -110,9 +109,8 @@ LONG = 24
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
 def test_no_line_of_a_solution_is_on_a_page(site):
-    secret = {
-        code: where for code, where in secret_leaks.secrets(COURSE).items() if len(code) >= LONG
-    }
+    secret = secret_leaks.secrets(COURSE)
+    secret = {code: where for code, where in secret.items() if len(code) >= LONG}
     files = {}
     for path in [*site.glob("*.html"), *site.rglob("*.js"), *site.rglob("*.ipynb")]:
         text = path.read_text(encoding="utf-8")
@@ -138,15 +136,10 @@ def test_no_code_on_a_page_defines_what_a_problem_asks_for():
 
 def test_no_formula_of_a_calculator_is_an_expression_of_the_reference():
     """Formulas are written differently, so none can be pasted as a solution."""
-    expressions = {
-        ast.unparse(node.value)
-        for path in COURSE.reference.glob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, (ast.Return, ast.Assign)) and node.value is not None
-    }
-    written = {
-        ast.unparse(calculator_formulas.checked(r.formula))
-        for c in calculator_formulas.load().values()
-        for r in [*c.result, *c.column]
-    }
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in COURSE.reference.glob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    values = [node.value for node in nodes if isinstance(node, (ast.Return, ast.Assign))]
+    expressions = {ast.unparse(value) for value in values if value is not None}
+    results = [r for c in calculator_formulas.load().values() for r in [*c.result, *c.column]]
+    written = {ast.unparse(calculator_formulas.checked(result.formula)) for result in results}
     assert {formula for formula in written & expressions if not formula.isidentifier()} == set()

@@ -17,8 +17,6 @@ from tests.probes import optimizers as probes
 
 TOLERANCE = 1e-6  # of a number, relative
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn]
-
-
 CHECKS = {"generators_left", "kind", "number", "parts", "raises", "tensor", "that", "value"}
 
 

@@ -871,16 +871,14 @@ def _optimizer_state(optimizer: torch.optim.Optimizer) -> Optimizer:
         for i, of in saved["state"].items()
         for name, value in of.items()
     }
-    groups = [{key: _listed(v) for key, v in group.items()} for group in saved["param_groups"]]
+    groups = [
+        {key: list(value) if isinstance(value, tuple) else value for key, value in group.items()}
+        for group in saved["param_groups"]
+    ]
     return {
         "state": {name: torch.as_tensor(value).clone() for name, value in state.items()},
         "groups": groups,
     }
-
-
-def _listed(option: Any) -> Any:
-    """An option; a tuple as a list."""
-    return list(option) if isinstance(option, tuple) else option
 
 
 def _states(model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:

@@ -23,14 +23,11 @@ FIELDS = (
 def specs(student: Any, *, dtypes: Sequence[str]) -> list[dict[str, Any]]:
     """The fields of float_spec for the dtypes of these names; None for a missing field."""
     made = [student.precision.float_spec(getattr(torch, dtype)) for dtype in dtypes]
-    return [{name: _plain(getattr(spec, name, None)) for name in FIELDS} for spec in made]
+    found = [{name: getattr(spec, name, None) for name in FIELDS} for spec in made]
+    # numpy's float64 becomes a float, which can cross the process boundary.
+    return [{k: float(x) if isinstance(x, float) else x for k, x in of.items()} for of in found]
 
 
 def underflows(student: Any, *, values: Sequence[float], dtype: str) -> list[Any]:
     """underflows_to_zero of each value, for the dtype of this name."""
     return [student.precision.underflows_to_zero(value, getattr(torch, dtype)) for value in values]
-
-
-def _plain(field: Any) -> Any:
-    """Convert numpy's float64 to a float, so that it can cross the process boundary."""
-    return float(field) if isinstance(field, float) else field

@@ -150,11 +150,6 @@ class Bigram(nn.Module):
         return self.on_forward(self, tokens, F.linear(x, self.head))
 
 
-def _rearranged(logits: Tensor, places: Tensor) -> Tensor:
-    """The logits of sorted tokens."""
-    return logits.gather(1, places[..., None].expand_as(logits))
-
-
 class Watch:
     """Records the calls of a model and an optimizer, and breaks a loss on request.
 
@@ -219,7 +214,9 @@ class Watch:
         self.lines.append(len(_log(self._folder)))
         if self._keep_logits:
             same = logits.detach().clone()
-            self.forwards["logits"].append(same if places is None else _rearranged(same, places))
+            if places is not None:
+                same = same.gather(1, places[..., None].expand_as(same))  # of sorted tokens
+            self.forwards["logits"].append(same)
             if logits.requires_grad:
                 logits.register_hook(self._on_backward)  # type: ignore[no-untyped-call]
         return self._broken(logits) if breaks else logits
@@ -235,8 +232,9 @@ class Watch:
         return logits * 0 + torch.where(first, 0.0, -torch.inf)
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        rates = [group["lr"] for group in optimizer.param_groups]
         self.steps["learning_rates"].append(
-            [_plain(group["lr"]) for group in optimizer.param_groups]
+            [lr.item() if isinstance(lr, Tensor | np.generic) else lr for lr in rates]
         )
         self.steps["parameters"].append(_values(self._model))
         self.steps["gradients"].append(
@@ -508,7 +506,3 @@ def _folder() -> Iterator[Path]:
 
 def _values(model: nn.Module) -> list[Tensor]:
     return [p.detach().clone() for p in model.parameters()]
-
-
-def _plain(x: Any) -> Any:
-    return x.item() if isinstance(x, Tensor | np.generic) else x

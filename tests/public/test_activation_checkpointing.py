@@ -32,16 +32,15 @@ def test_saved_activation_bytes_of_the_examples(student):
 def test_saved_activation_bytes_of_a_linear_layer(student):
     """A layer keeps its input, 5·3 numbers, and its weight, which exclude leaves out."""
     layer, x = nn.Linear(3, 4), torch.rand(5, 3)
-    got = student.activation_checkpointing.saved_activation_bytes(
-        lambda: layer(x), exclude=layer.parameters()
-    )
+    count = student.activation_checkpointing.saved_activation_bytes
+    got = count(lambda: layer(x), exclude=layer.parameters())
     hints = {108: "exclude leaves out the weight, although autograd keeps its transpose"}
     hints |= {156: hints[108]}
     inputs = "a linear layer of x [5, 3], without its parameters"
     expect.value(got, 60, of="saved_activation_bytes", inputs=inputs, hints=hints)
     x.requires_grad_()
     inputs = "a linear layer of x [5, 3], which requires a gradient, and without exclude"
-    got = student.activation_checkpointing.saved_activation_bytes(lambda: layer(x))
+    got = count(lambda: layer(x))
     expect.value(got, 60 + 48, of="saved_activation_bytes", inputs=inputs)
 
 
@@ -185,10 +184,8 @@ def test_checkpoints_one_inside_the_other(student):
 def test_checkpoint_keeps_its_input_only(student):
     """For x.sin().exp() autograd keeps x and the result; with checkpoint it keeps only x."""
     x = torch.rand(6, requires_grad=True)
-    module = student.activation_checkpointing
-    got = module.saved_activation_bytes(
-        lambda: module.checkpoint(lambda z: z.sin().exp(), x), exclude=[x]
-    )
+    module, fn = student.activation_checkpointing, lambda z: z.sin().exp()
+    got = module.saved_activation_bytes(lambda: module.checkpoint(fn, x), exclude=[x])
     expect.value(got, 0, of="checkpoint", inputs="x.sin().exp(), without x")
 
 
@@ -217,9 +214,8 @@ def test_sequential_is_the_layers_in_order(student, segments):
     layers = [nn.Sequential(nn.Linear(3, 3), nn.Tanh()) for _ in range(4)]
     x = torch.rand(5, 3)
     model = student.activation_checkpointing.CheckpointedSequential(layers, segments)
-    expect.tensor(
-        model(x), nn.Sequential(*layers)(x), of="CheckpointedSequential", rtol=1e-6, atol=1e-6
-    )
+    want, of = nn.Sequential(*layers)(x), "CheckpointedSequential"
+    expect.tensor(model(x), want, of=of, rtol=1e-6, atol=1e-6)
     count = len(list(model.parameters()))
     name = "the number of parameters"
     hints = {0: "layers in a plain list are not registered: nn.ModuleList registers them"}
@@ -286,12 +282,9 @@ def test_sequential_has_the_gradients_of_sequential(student):
     layers, _ = numbered(5)
     layers[1] = nn.Sequential(layers[1], nn.Dropout(0.5))
     layers[0].requires_grad_(False)
-    x = torch.rand(2, 3)
-    gradients = []
-    for model in (
-        nn.Sequential(*layers),
-        student.activation_checkpointing.CheckpointedSequential(layers, 5),
-    ):
+    x, gradients = torch.rand(2, 3), []
+    make = student.activation_checkpointing.CheckpointedSequential
+    for model in (nn.Sequential(*layers), make(layers, 5)):
         torch.manual_seed(1)
         for layer in layers:
             layer.zero_grad()

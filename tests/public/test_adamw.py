@@ -46,9 +46,8 @@ def test_two_steps_of_the_example(student):
         constant_gradient_step(optimizer, p)
         want = torch.full((2, 3), expected)
         hints, name = AFTER_A_MISTAKE if step == 1 else {}, f"p after step {step}"
-        expect.tensor(
-            p.detach(), want, of="AdamW", atol=TOLERANCE, name=name, hint=PLAIN, hints=hints
-        )
+        more = {"atol": TOLERANCE, "hint": PLAIN, "hints": hints}
+        expect.tensor(p.detach(), want, of="AdamW", name=name, **more)
 
 
 def test_each_group_has_its_options(student):
@@ -57,9 +56,8 @@ def test_each_group_has_its_options(student):
     With lr 0.2: 1 · (1 − 0.2 · 0.5) − 0.2 · 0.01 / 0.02 = 0.8.
     """
     p, q, unused = (nn.Parameter(torch.ones(3)) for _ in range(3))
-    optimizer = student.optimizers.AdamW(
-        [{"params": [p]}, {"params": [q, unused], "lr": 0.2}], **OPTIONS
-    )
+    groups = [{"params": [p]}, {"params": [q, unused], "lr": 0.2}]
+    optimizer = student.optimizers.AdamW(groups, **OPTIONS)
     constant_gradient_step(optimizer, p, q)
     hints = {0.838345: COUNTS, 0.9: "q's group has an lr of its own: read it from the group"}
     for name, parameter, expected in [("p", p, 0.9), ("q", q, 0.8), ("unused", unused, 1.0)]:
@@ -127,13 +125,10 @@ def test_many_steps_agree_with_torch(student):
     No gradient changes, and each parameter keeps its storage.
     """
     p, q = weights(4), weights(4)
+    options, own = {"lr": 0.01, "eps": 1e-6, "weight_decay": 0.0}, {"betas": (0.5, 0.9)}
+    own["weight_decay"] = 0.1
     made = [
-        optimizer(
-            [{"params": ps[:2]}, {"params": ps[2:], "betas": (0.5, 0.9), "weight_decay": 0.1}],
-            lr=0.01,
-            eps=1e-6,
-            weight_decay=0.0,
-        )
+        optimizer([{"params": ps[:2]}, {"params": ps[2:], **own}], **options)
         for optimizer, ps in ((student.optimizers.AdamW, p), (torch.optim.AdamW, q))
     ]
     storages = [parameter.data_ptr() for parameter in p]

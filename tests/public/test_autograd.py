@@ -10,11 +10,8 @@ from kit import expect
 
 def test_linear_backward_of_the_example(student):
     """[[1, 10]] @ [[3, 4], [5, 6]] = [[53, 64]] and [[1], [10]] @ [[1, 2]] = [[1, 2], [10, 20]]."""
-    x, weight, upstream = (
-        torch.tensor([[1.0, 2.0]]),
-        torch.tensor([[3.0, 4.0], [5.0, 6.0]]),
-        torch.tensor([[1.0, 10.0]]),
-    )
+    numbers = [[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]], [[1.0, 10.0]]
+    x, weight, upstream = (torch.tensor(x) for x in numbers)
     inputs = "x [[1, 2]], weight [[3, 4], [5, 6]], grad_output [[1, 10]]"
     grad_x, grad_weight = student.autograd.linear_backward(x, weight, upstream)
     want, of = torch.tensor([[53.0, 64.0]]), "linear_backward"
@@ -102,9 +99,8 @@ def test_intermediate_gradients_of_the_example(student):
     """
     module = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU())
     module.load_state_dict({"0.weight": torch.tensor([[1.0, 1.0], [1.0, -1.0]])})
-    got = student.autograd.intermediate_gradients(
-        module, torch.tensor([[1.0, 2.0], [2.0, 1.0]]), ["0", "1"]
-    )
+    x = torch.tensor([[1.0, 2.0], [2.0, 1.0]])
+    got = student.autograd.intermediate_gradients(module, x, ["0", "1"])
     inputs = "outputs of 0 are [[3, -1], [3, 1]]"
     expect.kind(got, dict, of="intermediate_gradients", name="the gradients")
     name = "the names"
@@ -135,9 +131,8 @@ def test_accumulate_gradients_of_the_example(student):
     model.weight.grad = torch.full((1, 1), 100.0)
     x = torch.tensor([[1.0], [2.0], [6.0]])
     inputs = "losses [1, 2, 6], micro_batch_size 2"
-    loss = student.autograd.accumulate_gradients(
-        model, lambda out, y: (out - y).mean(), x, torch.zeros_like(x), 2
-    )
+    loss_fn, y = lambda out, y: (out - y).mean(), torch.zeros_like(x)
+    loss = student.autograd.accumulate_gradients(model, loss_fn, x, y, 2)
     weight = "the weight of a chunk is its number of rows: the last one has 1 of 3"
     hints = {
         3.75: weight,
@@ -345,9 +340,8 @@ def test_intermediate_gradients_leaves_no_hook_after_an_error(student):
         student.autograd.intermediate_gradients(right, x, ["0", "nowhere"])
     with expect.raises(OSError, of=of, when="the module raises OSError"):
         student.autograd.intermediate_gradients(fails, x, ["0"])
-    hooks = sum(
-        len(m._forward_hooks) + len(m._backward_hooks) for m in (*right.modules(), *fails.modules())
-    )
+    modules = (*right.modules(), *fails.modules())
+    hooks = sum(len(m._forward_hooks) + len(m._backward_hooks) for m in modules)
     expect.value(hooks, 0, of=of, name="the number of hooks left", hint="try … finally")
 
 

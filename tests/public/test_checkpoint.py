@@ -41,10 +41,9 @@ def test_stage_1_model_optimizer_and_iteration_come_back(student, tmp_path):
     """A checkpoint of iteration 7 is loaded into another layer and another optimizer."""
     layer, optimizer = stepped()
     other, other_optimizer = stepped()
-    student.checkpointing.save_checkpoint(layer, optimizer, 7, tmp_path / "checkpoint")
-    got = student.checkpointing.load_checkpoint(
-        str(tmp_path / "checkpoint"), other, other_optimizer
-    )
+    path = tmp_path / "checkpoint"
+    student.checkpointing.save_checkpoint(layer, optimizer, 7, path)
+    got = student.checkpointing.load_checkpoint(str(path), other, other_optimizer)
     expect.value(got, 7, of="load_checkpoint", name="the iteration, saved as 7")
     expect.tensor(other.weight, layer.weight, of="load_checkpoint", name="weight")
     moment, expected = (o.state_dict()["state"][0]["exp_avg"] for o in (other_optimizer, optimizer))
@@ -64,9 +63,8 @@ class Mixed(nn.Module):
     def __init__(self, fill):
         super().__init__()
         self.wide = nn.Parameter(torch.full((2,), fill / 3, dtype=torch.float64))
-        self.narrow = nn.Parameter(
-            torch.full((3,), fill, dtype=torch.bfloat16), requires_grad=False
-        )
+        self.narrow = nn.Parameter(torch.full((3,), fill, dtype=torch.bfloat16))
+        self.narrow.requires_grad_(False)
         self.one = nn.Linear(2, 2)
         self.two = nn.Linear(2, 2)
         self.two.weight = self.one.weight

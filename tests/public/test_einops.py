@@ -43,10 +43,8 @@ def test_attention_scores_of_the_example(student):
     q = torch.ones(1, 4)
     k = torch.tensor([[1.0, 1.0, 1.0, 1.0], [1.0, -1.0, 1.0, -1.0], [1.0, 1.0, -1.0, -1.0]])
     got = student.einops_reshaping.attention_scores(q, k)
-    want, inputs = (
-        torch.tensor([[2.0, 0.0, 0.0]]),
-        "q four ones; k four ones, and two like [1, -1, 1, -1]",
-    )
+    want = torch.tensor([[2.0, 0.0, 0.0]])
+    inputs = "q four ones; k four ones, and two like [1, -1, 1, -1]"
     hints = [
         (2 * want, "is the product divided by √d?"),
         (want / 2, "divide by √d once, and not by d"),
@@ -95,9 +93,8 @@ def test_masked_mean_of_padding_that_is_nan(student):
     x = torch.tensor([[1.0, 2.0], [float("nan"), float("nan")], [5.0, 6.0]])
     inputs, hint = "x [[1, 2], [nan, nan], [5, 6]], mask (True, False, True)", "0 · NaN is NaN"
     got = student.einops_reshaping.masked_mean(x, torch.tensor([True, False, True]))
-    expect.tensor(
-        got, torch.tensor([3.0, 4.0]), of="masked_mean", atol=1e-6, inputs=inputs, hint=hint
-    )
+    want = torch.tensor([3.0, 4.0])
+    expect.tensor(got, want, of="masked_mean", atol=1e-6, inputs=inputs, hint=hint)
 
 
 def test_patchify_of_the_example(student):
@@ -238,22 +235,17 @@ def test_results_keep_the_dtype(student, dtype):
 @pytest.mark.parametrize("shape", [(4,), (1, 4), (2, 1), (3, 4)])
 def test_masked_mean_refuses_another_mask(student, shape):
     """x has shape [2, 4, 3], so the mask must have shape [2, 4]."""
-    refusals = (ValueError, RuntimeError, IndexError)
+    refusals, mask = (ValueError, RuntimeError, IndexError), torch.ones(shape, dtype=torch.bool)
     with expect.raises(refusals, of="masked_mean", when="the mask does not fit"):
-        student.einops_reshaping.masked_mean(
-            torch.ones(2, 4, 3), torch.ones(shape, dtype=torch.bool)
-        )
+        student.einops_reshaping.masked_mean(torch.ones(2, 4, 3), mask)
 
 
 def test_patchify_follows_its_definition(student):
     """Two images of three channels, 4 × 6 pixels, patches of 2: two rows of three patches."""
     images = drawn(2, 3, 4, 6).requires_grad_()
-    want = torch.stack(
-        [
-            images[b, k, i * 2 + r, j * 2 + s]
-            for b, i, j, r, s, k in itertools.product(*map(range, (2, 2, 3, 2, 2, 3)))
-        ]
-    ).reshape(2, 6, 12)
+    places = itertools.product(*map(range, (2, 2, 3, 2, 2, 3)))
+    pixels = [images[b, k, i * 2 + r, j * 2 + s] for b, i, j, r, s, k in places]
+    want = torch.stack(pixels).reshape(2, 6, 12)
     got = student.einops_reshaping.patchify(images, 2)
     expect.tensor(got.detach(), want.detach(), of="patchify", inputs="images [2, 3, 4, 6], patch 2")
     check_gradients(got, want, [images], of="patchify")

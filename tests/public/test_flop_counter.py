@@ -133,10 +133,8 @@ def test_counts_attention_by_a_kernel_of_a_gpu(student):
     There are 2·3·4·20 = 480 pairs. On the meta device, a GPU's kernel runs without a GPU.
     """
     kernel = torch.ops.aten._scaled_dot_product_efficient_attention
-    q, k, v = (
-        torch.empty(2, 3, *sizes, device="meta", requires_grad=True)
-        for sizes in [(4, 8), (20, 8), (20, 16)]
-    )
+    options, sizes = {"device": "meta", "requires_grad": True}, [(4, 8), (20, 8), (20, 16)]
+    q, k, v = (torch.empty(2, 3, *size, **options) for size in sizes)
     with student.flop_counting.FlopCounter() as forward:
         has_results()
         result, *_ = kernel(q, k, v, None, True)

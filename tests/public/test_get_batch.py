@@ -20,9 +20,8 @@ def test_get_batch_of_the_example(student):
     with expect.suspecting("the last target of the last window is the last token"):
         x, y = student.data.get_batch(dataset, 100, 2, "cpu")
     starts = (x[:, 0] == 3).long()
-    expect.tensor(
-        x, torch.tensor([[7, 3], [3, 9]])[starts], of="get_batch", name="x", inputs=inputs
-    )
+    want = torch.tensor([[7, 3], [3, 9]])[starts]
+    expect.tensor(x, want, of="get_batch", name="x", inputs=inputs)
     hints = [
         (x, "y is x: is each target the token after its input?"),
         (x + 1, "the next token in the dataset, not the next id"),

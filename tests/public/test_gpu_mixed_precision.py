@@ -46,11 +46,9 @@ def test_products_are_in_bfloat16(student):
 
 def test_gradients_do_not_add_up(student):
     """Two steps with a gradient of 0.25 each: 1 becomes 0.99975, then 0.9995."""
-    model, optimizer = one_weight(1.0)
+    (model, optimizer), half = one_weight(1.0), torch.tensor([[0.5]])
     for expected in (0.99975, 0.9995):
-        student.gpu.autocast_train_step(
-            model, optimizer, product, torch.tensor([[0.5]]), torch.tensor([[0.5]])
-        )
+        student.gpu.autocast_train_step(model, optimizer, product, half, half)
         got = model.weight.detach()
         hint = "what does .grad contain from the step before?"
         name = "the weight"

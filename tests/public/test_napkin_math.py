@@ -17,22 +17,17 @@ def test_bytes_and_parameters_of_the_examples(student):
         (ra.TrainingRecipe(BF16, BF16, (FP32, FP32)), 12, 53_333_333_333),
     ]:
         got, has_master = ra.bytes_per_parameter(recipe), recipe.master is not None
-        hints = {12: "the master copy counts, too"} if has_master else {}
-        hints |= (
-            {per_parameter + 4: "two states, the parameter and its gradient, and no master copy"}
-            if not has_master
-            else {}
-        )
+        alone = "two states, the parameter and its gradient, and no master copy"
+        master = "the master copy counts, too"
+        hints = {12: master} if has_master else {per_parameter + 4: alone}
         of, inputs = "bytes_per_parameter", str(recipe)
         expect.value(got, per_parameter, of=of, inputs=inputs, hints=hints)
         got = ra.max_parameters(8 * 80_000_000_000, recipe)
         gib = "this takes a GB for a GiB; the memory is in bytes"
         hints = {640 * 2**30 // per_parameter: gib, 640 * 10**9 // 2**30: gib}
         of, inputs = "max_parameters", f"640e9 bytes, {per_parameter} bytes per parameter"
-        hint = "round down" if got == expected + 1 else None
-        expect.value(
-            got, expected, of=of, inputs=inputs, hint=hint, hints=hints if not hint else ()
-        )
+        hints = [(got, "round down")] if got == expected + 1 else hints
+        expect.value(got, expected, of=of, inputs=inputs, hints=hints)
 
 
 def test_min_devices_of_the_example(student):
@@ -79,9 +74,8 @@ def test_training_days_of_the_examples(student):
             days * 24: "in days, not in hours",
             days * 86_400: "in days, not in seconds",
         }
-        expect.number(
-            got, expected, of="training_days", tolerance=0.005, inputs=inputs, hints=hints
-        )
+        more = {"tolerance": 0.005, "inputs": inputs, "hints": hints}
+        expect.number(got, expected, of="training_days", **more)
 
 
 def test_percentages_are_refused(student):
@@ -220,10 +214,8 @@ def test_reserve_and_rounding_by_hand(student):
     ra = student.resource_accounting
     recipe = ra.TrainingRecipe(FP32, FP32, (FP32, FP32))
     for memory, reserve, want in [(100, 0.25, 4), (100, 0.0, 6)]:
-        got, inputs = (
-            ra.max_parameters(memory, recipe, reserve),
-            f"{memory} bytes, reserve {reserve}",
-        )
+        got = ra.max_parameters(memory, recipe, reserve)
+        inputs = f"{memory} bytes, reserve {reserve}"
         expect.value(got, want, of="max_parameters", inputs=f"{inputs}, 16 bytes per parameter")
     hints = {3: "do not round the parameters of each device: round once, at the end"}
     inputs = "125 parameters of 16 bytes, 1000 bytes per device"

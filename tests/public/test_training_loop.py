@@ -88,15 +88,10 @@ def test_stage_1_learning_rates_of_the_example(student):
 
 def test_stage_1_every_group_gets_the_learning_rate(student):
     """Both parameter groups end with the last step's learning rate."""
-    model = Table()
-    groups = [
-        {"params": [torch.nn.Parameter(torch.zeros(1))]},
-        {"params": list(model.parameters())},
-    ]
-    optimizer = torch.optim.SGD(groups, lr=5.0)
-    result = student.training.train(
-        model, optimizer, TOKENS, student.training.TrainConfig(**EXAMPLE)
-    )
+    model, config = Table(), student.training.TrainConfig(**EXAMPLE)
+    groups = [[torch.nn.Parameter(torch.zeros(1))], list(model.parameters())]
+    optimizer = torch.optim.SGD([{"params": group} for group in groups], lr=5.0)
+    result = student.training.train(model, optimizer, TOKENS, config)
     for number, group in enumerate(optimizer.param_groups):
         name = f'optimizer.param_groups[{number}]["lr"] after the last of 6 steps'
         want = result.learning_rates[-1]
@@ -325,9 +320,8 @@ def test_stage_3_evaluations_can_be_compared(student):
 
 def test_stage_3_evaluations_leave_torchs_generator_as_it_was(student):
     """Dropout drops the same entries with and without evaluations."""
-    (with_evaluations, model), (without, _) = (
-        run(student, model=Table(dropout=0.5), eval_every=n) for n in (2, 0)
-    )
+    runs = [run(student, model=Table(dropout=0.5), eval_every=n) for n in (2, 0)]
+    (with_evaluations, model), (without, _) = runs
     name = "losses of a model with dropout, with and without evaluations"
     hint = "put torch's random state back after an evaluation"
     hint = "is training mode back after an evaluation?" if model.trained_in_eval_mode else hint

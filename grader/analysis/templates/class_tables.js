@@ -7,14 +7,13 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const rows = data.members.map((_, n) => document.getElementById(`row-${n}`));
-  document.body.classList.add("scripted");
 
   // --- which students are shown ------------------------------------------------------------------
 
   const numbers = (holds) => data.members.map((_, n) => n).filter((n) => holds(data.members[n], n));
   const listed = (one) => [one.students, one.name];
   const kinds = {
-    student: (n) => [[n], [data.members[n].name, data.members[n].tries].filter(Boolean).join(": ")],
+    student: (n) => [[n], data.members[n].name],
     stall: (n) => [numbers((m) => m.stalls.includes(n)), `stall at ${data.problems[n]}`],
     mistake: (n) => listed(data.mistakes[n]),
     test: (n) => [numbers((m) => m.failed.includes(n)), `failed ${data.tests[n]}`],
@@ -85,22 +84,8 @@
       const sign = way === "ascending" ? 1 : -1;
       const sorted = [...body.rows].map((row) => [valueOf(row, head.cellIndex), row]);
       sorted.sort((one, two) => sign * order(one[0], two[0]));
-      const top = Number(table.dataset.top ?? Infinity);
-      sorted.forEach(([, row], n) => row.classList.toggle("more", n >= top));
       body.append(...sorted.map(([, row]) => row));
     });
-    if (body.querySelector(".more")) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "all";
-      button.textContent = `Show all ${body.rows.length}`;
-      button.addEventListener("click", () => {
-        delete table.dataset.top;
-        for (const row of body.rows) row.classList.remove("more");
-        button.remove();
-      });
-      table.parentElement.after(button);
-    }
   }
 
   if (show()) document.getElementById("students").scrollIntoView();

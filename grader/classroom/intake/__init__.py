@@ -37,13 +37,7 @@ from grader.classroom.intake.gradescope_download import export
 from grader.classroom.intake.plain_folders import DOWNLOADS, plain
 from kit.safe_text import one_line
 
-PARTS = {
-    "id": "the student's id, as in the roster",
-    "name": "the student's name",
-    "email": "the student's e-mail address",
-    "time": "when it was handed in, such as 2026-10-01T22-10-00Z",
-    "any": "anything",
-}
+PARTS = ("id", "name", "email", "time", "any")
 FIELD = re.compile(r"\{(\w*)\}")
 
 
@@ -58,7 +52,7 @@ def pattern_of(form: str) -> re.Pattern[str]:
     what = f"--layout {one_line(form, 100)}"
     parts = FIELD.findall(form)
     if unknown := [part for part in parts if part not in PARTS]:
-        known = ", ".join(f"{{{part}}} ({meaning})" for part, meaning in PARTS.items())
+        known = ", ".join(f"{{{part}}}" for part in PARTS)
         raise UsageError(f"{what}: {{{unknown[0]}}} is unknown; there are {known}")
     named = [part for part in parts if part != "any"]
     if not {"id", "name", "email"} & {*named} or len(named) != len({*named}):
@@ -86,11 +80,7 @@ def by_pattern(form: str, items: list[FolderItem]) -> Found:
 
 
 def _record(item: FolderItem, said: dict[str, str]) -> HandedIn:
-    at, doubt = None, ""
-    try:
-        at = past_moment(said.get("time"), item.name)
-    except UsageError as e:
-        doubt = str(e)
+    at, doubt = past_moment(said.get("time"), item.name)
     return HandedIn(
         path=item.path,
         key=said.get("id") or said.get("email") or said["name"],

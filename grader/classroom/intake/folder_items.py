@@ -5,7 +5,6 @@ Names and metadata are untrusted: nothing here opens an archive or follows a lin
 
 import os
 import re
-import stat
 import unicodedata
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,7 +30,6 @@ READABLE = "a .zip, a .tar.gz, a folder, or modules (.py, .ipynb)"
 # What systems hide. A submission that is hidden is told, but for macOS' companions `._ada.zip`.
 ADDED = re.compile(r"\.(?!(?!_)(.*\.)?(zip|tar\.gz|tgz|py|ipynb)$)", re.IGNORECASE | re.DOTALL)
 IGNORED = {"__macosx", "thumbs.db", "desktop.ini"}
-GRADESCOPE = re.compile(r"submission_\d+", re.ASCII)
 TIME = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)[T ](?P<hour>\d\d)[:-](?P<minute>\d\d)[:-](?P<second>\d\d)"
     r"(?:\.(?P<fraction>\d+))? ?(?P<zone>Z|UTC|[+-]\d\d(?::?\d\d)?)?",
@@ -120,13 +118,6 @@ def _kind(entry: os.DirEntry[str]) -> str:
     return "module" if MODULE.search(entry.name) else "file"
 
 
-def has_file(folder: Path, name: str) -> bool:
-    """Whether a folder has a plain file of this name; False if the folder cannot be read."""
-    with suppress(OSError):
-        return stat.S_ISREG((folder / name).lstat().st_mode)
-    return False
-
-
 def text_of(path: Path) -> str:
     return files.decoded(path, files.read(path, most=MAX_METADATA_BYTES))
 
@@ -164,12 +155,15 @@ def moment(text: str | None, where: str) -> datetime | None:
     raise UsageError(f"{where}: {shown} is not a possible time")
 
 
-def past_moment(text: str | None, where: str) -> datetime | None:
-    """Parse a time in a name, where a person may have mistaken the year; or a UsageError."""
-    at = moment(text, where)
+def past_moment(text: str | None, where: str) -> tuple[datetime | None, str]:
+    """The time in a name, where a person may have mistaken the year, and why it is in doubt."""
+    try:
+        at = moment(text, where)
+    except UsageError as e:
+        return None, str(e)
     if at and at > datetime.now(UTC) + FUTURE:
-        raise UsageError(f"{where}: its time is in the future: correct it, and run batch again")
-    return at
+        return None, f"{where}: its time is in the future: correct it, and run batch again"
+    return at, ""
 
 
 def is_possible(at: datetime) -> bool:

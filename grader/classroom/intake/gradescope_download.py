@@ -82,7 +82,7 @@ def _of_submitters(
     item: FolderItem, submitters: list[_Submitter], at: datetime | None, number: int | None
 ) -> Iterator[HandedIn]:
     """One record per student of a submission; if none is named, one with the folder's name."""
-    for who in submitters:
+    for who in submitters or [_Submitter()]:
         known = (who.sid, who.email, who.name)
         names = [clean for value in known if (clean := _clean(value))] or [item.stem]
         yield HandedIn(
@@ -94,8 +94,6 @@ def _of_submitters(
             submitted_at=at,
             number=number,
         )
-    if not submitters:
-        yield HandedIn(path=item.path, key=item.stem, submitted_at=at, number=number)
 
 
 def _clean(value: str | None) -> str:

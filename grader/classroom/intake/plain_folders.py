@@ -3,7 +3,6 @@
 import os
 import re
 from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 
@@ -12,14 +11,12 @@ from grader.base.errors import UsageError
 from grader.classroom.class_records import HandedIn
 from grader.classroom.intake.folder_items import (
     EXPORT,
-    GRADESCOPE,
     READABLE,
     REASONS,
     Download,
     FolderItem,
     Found,
     first_notes,
-    has_file,
     items_in,
     notes_of_skipped,
     past_moment,
@@ -87,20 +84,13 @@ def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> None:
     """Refuse a folder that cannot be one student's, who may have written Gradescope's file."""
     if item.kind != "folder":
         return
-    if alone and has_file(item.path, EXPORT) and _has_submissions(item.path):
+    submissions = item.path.glob("submission_[0-9]*") if alone else ()
+    if any(map(os.path.isdir, submissions)) and os.path.isfile(item.path / EXPORT):
         raise UsageError(f"{shown(item.path)} is a Gradescope export; pass that folder instead")
     if item.path.name == "assignment":
         raise UsageError(
             f"{shown(item.path.parent)} is a single submission; pass the folder of the whole class"
         )
-
-
-def _has_submissions(folder: Path) -> bool:
-    with suppress(UsageError):
-        return any(
-            i.kind == "folder" and GRADESCOPE.fullmatch(i.path.name) for i in items_in(folder)
-        )
-    return False
 
 
 def _one_of_a_student(item: FolderItem) -> HandedIn:
@@ -109,11 +99,8 @@ def _one_of_a_student(item: FolderItem) -> HandedIn:
     match = TIMED.fullmatch(name)
     if not match:
         return HandedIn(path=item.path, key=name or item.stem)
-    try:
-        at = past_moment(match["time"], item.name)
-    except UsageError as e:
-        return HandedIn(path=item.path, key=match["student"], doubt=str(e))
-    return HandedIn(path=item.path, key=match["student"], submitted_at=at)
+    at, doubt = past_moment(match["time"], item.name)
+    return HandedIn(path=item.path, key=match["student"], submitted_at=at, doubt=doubt)
 
 
 def _attempts(item: FolderItem, whole: HandedIn) -> Found:
@@ -128,7 +115,7 @@ def _attempts(item: FolderItem, whole: HandedIn) -> Found:
     if len(archives) > MOST_ATTEMPTS:
         found = f"its folder has {len(archives):,} archives; expected at most {MOST_ATTEMPTS}"
         return Found([msgspec.structs.replace(whole, doubt=found)], [])
-    archives.sort(key=lambda archive: (_modified(archive), archive.path.name))
+    archives.sort(key=lambda archive: (archive.path.lstat().st_mtime, archive.path.name))
     links = [
         f"{item.name}/{i.name} is left out: {REASONS[i.kind]}."
         for i in inside
@@ -145,13 +132,6 @@ def _attempts(item: FolderItem, whole: HandedIn) -> Found:
         for number, i in enumerate(archives, start=1)
     ]
     return Found(each, links + dated)
-
-
-def _modified(item: FolderItem) -> float:
-    try:
-        return item.path.lstat().st_mtime
-    except OSError as e:
-        raise UsageError(f"{shown(item.path)} cannot be read: {e.strerror}") from None
 
 
 def _warn_of_times(items: list[FolderItem]) -> list[str]:

@@ -87,7 +87,6 @@ class Grader:
         return msgspec.json.encode(Reply())
 
     def _differences(self) -> list[str]:
-        """The differences between the driver's setup and this node's."""
         ours = self._setup
         known = {problem.id: problem for problem in self._course.problems}
         problems = [known[name] for name in ours.problems if name in known]
@@ -189,13 +188,11 @@ class RayExecutor:
             self._ray.shutdown()
 
     def _wait(self, calls: list[Any]) -> list[Any]:
-        """The calls that have finished; wait at most TICK_SECONDS for one."""
+        """A call that has finished, if one does within TICK_SECONDS."""
         if not calls:
             time.sleep(TICK_SECONDS)
             return []
-        done, _ = self._ray.wait(calls, num_returns=len(calls), timeout=0, fetch_local=False)
-        if not done:
-            done, _ = self._ray.wait(calls, num_returns=1, timeout=TICK_SECONDS, fetch_local=False)
+        done, _ = self._ray.wait(calls, timeout=TICK_SECONDS, fetch_local=False)
         return list(done)
 
     def _start(self, actor: _Actor, submission: Submission) -> Started:
@@ -220,15 +217,12 @@ class RayExecutor:
             return
         if reply.refused:
             self._forget(actor)
-            if submission:
-                yield Ended(submission, fault=reply.refused, lost=True)
             yield from self._refuse(actor.node, reply.refused)
         elif submission:
             node.deaths = 0
             yield Ended(submission, bytes(reply.result), reply.fault)
 
     def _look_at_nodes(self) -> Iterator[Noted]:
-        """Update the list of nodes, and start missing graders on them."""
         now = time.monotonic()
         if now - self._looked < LOOK_SECONDS:
             return

@@ -125,16 +125,6 @@ def test_search_and_sort(text, opened):
     assert sorted(down) == page.evaluate(points)
 
 
-def test_long_tables_open(text, opened):
-    page = opened(text)
-    table = page.locator("section[aria-labelledby=tests] table")
-    assert 12 == table.locator("tbody tr:visible").count()
-    buttons = page.get_by_role("button", name="Show all")
-    for _ in range(buttons.count()):
-        buttons.first.click()
-    assert 0 == page.locator("tbody tr.more").count()
-
-
 @pytest.mark.parametrize(("width", "scheme"), every(2, [(390, "dark"), (1400, "light")]))
 def test_axe_finds_nothing_serious(text, opened, page, width, scheme):
     page.set_viewport_size({"width": width, "height": 900})

@@ -135,16 +135,16 @@ def test_scores_are_shown_by_the_time_of_handing_in(found):
     hours = {80: "3 days before the deadline, or earlier", 0: "in the last 6 hours", -1: "late"}
     due, one = datetime(2026, 10, 5, tzinfo=UTC), found.members[0]
     times = [due - timedelta(hours=before) for before in (*hours, 80)]
-    members = [
-        replace(one, standing=msgspec.structs.replace(one.standing, deadline=due, submitted_at=at))
-        for at in times
-    ]
+    members = []
+    for at in times:
+        known = {"deadline": due, "submitted_at": at, "days_late": int(at > due)}
+        members.append(replace(one, standing=msgspec.structs.replace(one.standing, **known)))
     page = class_page.render(replace(found, members=members), title="t")
     rows = re.findall(r'row">(.*)</th><td class="number"><a href="#time-\d">(\d)</a>', page)
     assert rows == list(zip(hours.values(), "211", strict=True))
     assert '"times":[{"name":"3 days before the deadline, or earlier","students":[0,3]}' in page
     full = LINEAR + ADAMW
-    assert f'aria-label="4 with {full - 1} to {full} points, 0 late"' in page
+    assert f'aria-label="4 with {full - 1} to {full} points, 1 late"' in page
 
 
 def test_the_terminal_says_what_to_talk_about(found):

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import shlex
 import zipfile
 
 from grader.classroom import spreadsheet_csv
@@ -91,3 +92,29 @@ def original(cell):
     return ";".join(
         p[1:] if p.startswith("'") and spreadsheet_csv._is_formula(p) else p for p in parts
     )
+
+
+class Desk:
+    """The current folder, in which a teaching assistant types commands."""
+
+    def __init__(self, folder, typed):
+        self.folder, self.types = folder, typed.all
+
+    def __call__(self, line, *, code=0):
+        """Run a command; return all that it prints. What runs tests has to name the course."""
+        words = shlex.split(line)
+        if words[0] in ("batch", "regrade") and "--course" not in words:
+            words += ["--course", "course"]
+        got, said = self.types(*words)
+        assert got == code, f"$ grader {line}\n{said}"
+        return said
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(text)
+
+    def points(self):
+        self("export g.sqlite --csv out.csv")
+        rows = read_csv_table((self.folder / "out.csv").read_text())
+        return {row["id"]: float(row["points"]) if row["points"] else None for row in rows}

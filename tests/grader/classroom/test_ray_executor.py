@@ -155,7 +155,7 @@ def test_a_node_that_is_killed_half_way_costs_no_grade(batch, raylets, tmp_path)
 
 @pytest.mark.proof
 def test_a_node_that_differs_is_refused_by_name(batch, handed_in, course, raylets, tmp_path):
-    keep(handed_in, "ada", "bob", "slow1", "slow2")
+    keep(handed_in, "ada", "bob", "eve", "fay", "slow8", "slow9")
     changed = shutil.copytree(course, tmp_path / "changed")
     hidden = changed / "tests" / "hidden" / "relu" / "test_hidden.py"
     hidden.write_text(hidden.read_text() + "\n# corrected\n")
@@ -179,7 +179,7 @@ def test_a_node_that_differs_is_refused_by_name(batch, handed_in, course, raylet
     assert "grader: other-torch is not used: torch: 2.13" in said
     assert "there 2.6.0" in said
     assert "grader: no-bubblewrap is not used: bubblewrap" in said
-    assert len(found(book)) == 4
+    assert len(found(book)) == 6
 
 
 @pytest.mark.proof

@@ -8,12 +8,11 @@ its arithmetic: the grader computes none of them.
 import csv
 import json
 import re
-import shlex
 
 import pytest
 
 from tests.grader import small_courses
-from tests.grader.classroom.a_class import hand_in
+from tests.grader.classroom.a_class import Desk, hand_in
 
 # The clocks of Los Angeles go back an hour on 1 November: the first late day of hw1 has 25 hours.
 # hw1 is due at 06:59 UTC on 1 November; its late days end at 07:59 UTC on the 2nd, 3rd, 4th, 5th.
@@ -51,15 +50,11 @@ NOT_SHIFTED = ("n - max(x)", "n")
 HW1 = "--gradebook hw1.sqlite --course hw1"
 
 
-class Term:
-    def __init__(self, folder, typed):
-        self.folder, self._typed = folder, typed
-        (folder / "roster.csv").write_text(ROSTER)
-
+class Term(Desk):
     def new(self, title, *, canvas_id, due):
         small_courses.with_lists(self.folder / title)
         rules = POLICY.format(title=title, canvas_id=canvas_id, due=due)
-        (self.folder / title / "policy.toml").write_text(rules)
+        self.write(f"{title}/policy.toml", rules)
         (self.folder / f"{title}_in").mkdir()
 
     def hand_in(self, title, name, *changes):
@@ -68,12 +63,6 @@ class Term:
             assert old in text
             text = text.replace(old, new)
         hand_in(self.folder / f"{title}_in", name, text)
-
-    def __call__(self, line, *, code=0):
-        """Run a command; return all that it prints."""
-        got, said = self._typed.all(*shlex.split(line))
-        assert got == code, f"$ grader {line}\n{said}"
-        return said
 
     def status(self, title):
         """The first line of the status, and each student's points, attempt and lateness."""
@@ -101,6 +90,7 @@ class Term:
 def test_a_term_from_an_empty_folder(tmp_path, monkeypatch, typed):
     monkeypatch.chdir(tmp_path)
     term = Term(tmp_path, typed)
+    term.write("roster.csv", ROSTER)
     hand_in_on_time_and_late(term)
     hand_in_twice(term)
     extend_deadlines(term)

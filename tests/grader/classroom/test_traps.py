@@ -1,13 +1,12 @@
 """What a teaching assistant may type or be sent in a term: none of it is a silent wrong grade."""
 
-import shlex
 import shutil
 
 import pytest
 
 from grader.classroom import gradebook
 from tests.grader import small_courses
-from tests.grader.classroom.a_class import WITH_LISTS, hand_in, read_csv_table
+from tests.grader.classroom.a_class import WITH_LISTS, Desk, hand_in
 
 pytestmark = [
     pytest.mark.slow,
@@ -24,35 +23,11 @@ OTHER_IDS = """Student,ID,SIS Login ID,Section
 """
 
 
-class Desk:
-    def __init__(self, folder, typed):
-        self.folder, self.types = folder, typed.all
-        small_courses.with_lists(folder / "course")
-        (folder / "in").mkdir()
-
-    def __call__(self, line, *, code=0):
-        """Run a command; return all that it prints. What runs tests has to name the course."""
-        words = shlex.split(line)
-        if words[0] in ("batch", "regrade") and "--course" not in words:
-            words += ["--course", "course"]
-        got, said = self.types(*words)
-        assert got == code, f"$ grader {line}\n{said}"
-        return said
-
-    def write(self, name, text):
-        path = self.folder / name
-        path.parent.mkdir(exist_ok=True, parents=True)
-        path.write_text(text)
-
-    def points(self):
-        self("export g.sqlite --csv out.csv")
-        rows = read_csv_table((self.folder / "out.csv").read_text())
-        return {row["id"]: float(row["points"]) if row["points"] else None for row in rows}
-
-
 @pytest.fixture
 def desk(tmp_path, monkeypatch, typed):
     monkeypatch.chdir(tmp_path)
+    small_courses.with_lists(tmp_path / "course")
+    (tmp_path / "in").mkdir()
     return Desk(tmp_path, typed)
 
 

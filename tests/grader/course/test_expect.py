@@ -674,7 +674,7 @@ def test_every_check_can_fail():
         "generators_left": (([],), (["torch"],), {}),
     }
     helpers = {"render", "right_call", "is_students", "describe", "dtype_name", "type_name"}
-    helpers |= {"hint_for", "short", "drawn", "suspecting"}
+    helpers |= {"hint_for", "short", "suspecting"}
     ours = [f for f in vars(expect).values() if getattr(f, "__module__", "") == "kit.expect"]
     public = {f.__name__ for f in ours if callable(f)}
     assert {*pairs, *helpers, "raises", "Mismatch"} == {n for n in public if not n.startswith("_")}

@@ -189,7 +189,7 @@ def test_blind(student):
 '''
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_a_field_that_no_test_looks_at_is_found_and_named(grader, tmp_path):
     """A bound and a comparison of two answers look at a field; the forgotten field is named."""
     course = small_courses.with_lists(tmp_path / "course")

@@ -41,7 +41,7 @@ print(sorted(set(sys.modules) - before))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_a_child_need_not_import_what_every_child_needs() -> None:
     """Each of a thousand children would otherwise import it anew."""
     done = ran([sys.executable, "-c", IN_A_NEW_INTERPRETER], cwd=ROOT)

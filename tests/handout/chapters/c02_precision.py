@@ -150,9 +150,8 @@ class Chapter(Figures):
         codes, scales = p.quantize_blocks(x, size, levels)
         top = levels.abs().max().item()
         largest = [block.abs().max().item() for block in x.split(size)]
-        units = [
-            (block / scale).tolist() for block, scale in zip(x.split(size), scales, strict=True)
-        ]
+        blocks = zip(x.split(size), scales, strict=True)
+        units = [(block / scale).tolist() for block, scale in blocks]
         low, high = (u for u in [*units[0], *units[1]] if u % 1 == 0.5)
         self.gives(x=x, block_size=size, levels=levels)
         self.gives(first_scale=(largest[0], top, scales[0].item()))

@@ -2,7 +2,6 @@
 
 import re
 from collections import defaultdict
-from pathlib import Path
 
 import msgspec
 
@@ -55,9 +54,14 @@ def _of_a_student(theirs: list[FolderItem]) -> Found:
     return Found(found, notes_of_skipped([i for i in theirs if i not in (archives or modules)]))
 
 
-def _record(item: FolderItem) -> HandedIn:
-    match = CANVAS.fullmatch(item.stem)
+def _match(name: str) -> re.Match[str]:
+    match = CANVAS.fullmatch(name)
     assert match is not None  # the caller has checked it
+    return match
+
+
+def _record(item: FolderItem) -> HandedIn:
+    match = _match(item.stem)
     return HandedIn(
         path=item.path,
         key=match["user"],
@@ -69,15 +73,10 @@ def _record(item: FolderItem) -> HandedIn:
 
 def _of_modules(modules: list[FolderItem]) -> HandedIn:
     """One attempt of a student's modules; of two with the same name, the later one counts."""
-    modules = sorted(modules, key=lambda item: _record(item).number or 0)
-    parts: dict[str, Path] = {}
-    for item in modules:
-        match = CANVAS.fullmatch(item.path.name)
-        assert match is not None
-        parts[match["file"]] = item.path
-    records = [_record(item) for item in modules]
+    each = sorted(map(_record, modules), key=lambda one: one.number or 0)
+    parts = {_match(one.path.name)["file"]: one.path for one in each}
     return msgspec.structs.replace(
-        records[-1], late=any(one.late for one in records), parts=tuple(parts.items())
+        each[-1], late=any(one.late for one in each), parts=tuple(parts.items())
     )
 
 

@@ -2,6 +2,8 @@
 
 import re
 from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
 
 from grader.base.errors import UsageError
 from grader.classroom.class_records import HandedIn
@@ -39,45 +41,29 @@ def moodle(items: list[FolderItem]) -> Found:
 
 def _one(name: str, theirs: list[FolderItem]) -> HandedIn:
     """The submission of one student, which may consist of several files."""
-    files = [one for item in theirs if _plugin(item) == "file" for one in _files_of(item)]
+    files = [one for item in theirs for one in _files_of(item)]
     archives = [item for item in files if item.kind == "archive"]
     modules = [item for item in files if item.kind == "module"]
     folders = [item for item in files if item.kind == "folder"]
-    parts: tuple[tuple[str, FolderItem], ...] = ()
-    doubt = ""
+    parts: tuple[tuple[str, Path], ...] = ()
+    path, doubt = theirs[0].path, ""
     if len(archives) == 1:
         path = archives[0].path
-    elif len(archives) > 1:
-        names = " and ".join(item.name for item in archives[:2])
-        path, doubt = theirs[0].path, f"{names} are both archives; remove one"
-    elif folders or (len(modules) > 1 and theirs[0].kind == "folder"):
-        path = theirs[0].path
-    elif modules:
-        path, parts = modules[0].path, tuple((_name_of(item), item) for item in modules)
-    else:
-        what = f"{files[0].name} cannot be graded: expected {READABLE}" if files else TYPED
-        path, doubt = theirs[0].path, what
-    return HandedIn(
-        path=path,
-        parts=tuple((name, item.path) for name, item in parts),
-        key=name,
-        student_name=name,
-        doubt=doubt,
-    )
-
-
-def _plugin(item: FolderItem) -> str:
-    match = MOODLE.fullmatch(item.stem)
-    return match["plugin"] if match else ""
+    elif archives:
+        doubt = f"{archives[0].name} and {archives[1].name} are both archives; remove one"
+    elif not folders and not modules:
+        doubt = f"{files[0].name} cannot be graded: expected {READABLE}" if files else TYPED
+    elif not folders and (len(modules) == 1 or theirs[0].kind != "folder"):
+        path, parts = modules[0].path, tuple((_name_of(item), item.path) for item in modules)
+    return HandedIn(path=path, parts=parts, key=name, student_name=name, doubt=doubt)
 
 
 def _files_of(item: FolderItem) -> list[FolderItem]:
-    if item.kind != "folder":
-        return [item]
-    try:
-        return items_in(item.path)
-    except UsageError:
-        return []
+    match = MOODLE.fullmatch(item.stem)
+    with suppress(UsageError):
+        if match and match["plugin"] == "file":
+            return items_in(item.path) if item.kind == "folder" else [item]
+    return []
 
 
 def _name_of(item: FolderItem) -> str:
