@@ -114,9 +114,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     problem = problem_of(item)
     if problem and report.failed and isinstance(error, expect.Mismatch):
-        report.longrepr = expect.render(
-            error, problem=problem["id"], section=problem.get("section", "")
-        )
+        section = problem.get("section", "")
+        report.longrepr = expect.render(error, problem=problem["id"], section=section)
     elif report.failed and type(error) is NotImplementedError:
         report.longrepr = f"not attempted yet: {error}"
         report.not_attempted = problem["id"] if problem else ""

@@ -201,18 +201,16 @@ class Module:
         """The meaning of the names in the body of a function."""
         a = function.args
         arguments = [*a.posonlyargs, *a.args, *a.kwonlyargs, *(x for x in (a.vararg, a.kwarg) if x)]
-        return self.scope(
-            function.body, self._defined_in.get(function, self.names), [x.arg for x in arguments]
-        )
+        outer = self._defined_in.get(function, self.names)
+        return self.scope(function.body, outer, [x.arg for x in arguments])
 
     def alias(self, name: str) -> tuple[str, int] | None:
         """The library's name and the line of an alias such as `AdamW = torch.optim.AdamW`."""
         meaning = self.names.get(name)
         if not isinstance(meaning, str):
             return None
-        return next(
-            ((meaning, s.lineno) for s in self.body if name in dict(_bindings(s, self.names))), None
-        )
+        bound = (s for s in self.body if name in dict(_bindings(s, self.names)))
+        return next(((meaning, s.lineno) for s in bound), None)
 
 
 @dataclass(frozen=True)
@@ -357,14 +355,13 @@ def never_holds(test: ast.expr) -> bool:
 
     Such conditions are False, TYPE_CHECKING and `__name__ == "__main__"`.
     """
-    if isinstance(test, ast.Constant):
-        return not test.value
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
-        sides = (test.left, test.comparators[0])
-        named = any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides)
-        return named and any(
-            isinstance(side, ast.Constant) and side.value == "__main__" for side in sides
-        )
+    match test:
+        case ast.Constant(value=value):
+            return not value
+        case ast.Compare(
+            ast.Name("__name__"), [ast.Eq()], [ast.Constant("__main__")]
+        ) | ast.Compare(ast.Constant("__main__"), [ast.Eq()], [ast.Name("__name__")]):
+            return True
     return "TYPE_CHECKING" in (getattr(test, "id", ""), getattr(test, "attr", ""))
 
 
@@ -394,24 +391,21 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def _bindings(statement: ast.stmt, names: Names) -> Iterator[tuple[str, str | Definition | None]]:
     """The names that a statement itself binds, and their values."""
-    if isinstance(statement, Definition):
-        yield statement.name, statement
-    elif isinstance(statement, ast.Import):
-        for alias in statement.names:
-            top = alias.name.split(".")[0]
-            yield alias.asname or top, alias.name if alias.asname else top
-    elif isinstance(statement, ast.ImportFrom):
-        for alias in statement.names:
-            known = f"{statement.module}.{alias.name}" if not statement.level else None
-            yield alias.asname or alias.name, known
-    elif (
-        isinstance(statement, ast.Assign)
-        and len(statement.targets) == 1
-        and isinstance(statement.targets[0], ast.Name)
-    ):
-        yield statement.targets[0].id, dotted(statement.value, names) or None
-    else:
-        yield from ((name, None) for name in _bound_inside(statement))
+    match statement:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            yield statement.name, statement
+        case ast.Import():
+            for alias in statement.names:
+                top = alias.name.split(".")[0]
+                yield alias.asname or top, alias.name if alias.asname else top
+        case ast.ImportFrom():
+            for alias in statement.names:
+                known = f"{statement.module}.{alias.name}" if not statement.level else None
+                yield alias.asname or alias.name, known
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            yield name, dotted(value, names) or None
+        case _:
+            yield from ((name, None) for name in _bound_inside(statement))
 
 
 def _bound_inside(statement: ast.stmt) -> Iterator[str]:
@@ -423,9 +417,8 @@ def _bound_inside(statement: ast.stmt) -> Iterator[str]:
             yield node.id
         elif isinstance(node, (ast.ExceptHandler, ast.MatchAs)) and node.name:
             yield node.name
-        parts.extend(
-            child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)
-        )
+        inside = ast.iter_child_nodes(node)
+        parts.extend(child for child in inside if not isinstance(child, ast.stmt))
 
 
 def dotted(node: ast.AST, names: Names) -> str:

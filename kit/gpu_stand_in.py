@@ -429,10 +429,8 @@ class StandIn:
 
     def used_by(self, x: Tensor, stream: Stream) -> None:
         """Record that a stream uses a tensor of another stream, as record_stream does."""
-        if (
-            self.holds(x)
-            and (block := self._blocks[x.untyped_storage().data_ptr()]).stream is not stream
-        ):
+        block = self._blocks.get(_address(x))
+        if block and block.stream is not stream:
             block.others.add(stream)
 
     def forget_peak(self, device: Any = None) -> None:

@@ -156,6 +156,7 @@ class Runner:
         sys.breakpointhook = self._stop_here
         pdb.set_trace = self._stop_here
 
+    @pytest.hookimpl(trylast=True)  # after pytest has taken out the tests that ran before
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
@@ -182,10 +183,8 @@ class Runner:
         self._events.say("test", problem=problem, test=nodeid)
         limits = {**self._limits, **self._problems[problem].get("limits", {})}
         self._watch = threading.Event()
-        watcher = threading.Thread(
-            target=self._end_what_takes_too_long, args=(self._watch, limits), daemon=True
-        )
-        watcher.start()
+        watch, given = self._end_what_takes_too_long, (self._watch, limits)
+        threading.Thread(target=watch, args=given, daemon=True).start()
 
     def pytest_runtest_logfinish(self) -> None:
         """Stop watching."""
@@ -306,9 +305,8 @@ class Runner:
         calls = CALL.findall("".join(lines[begin - 1 : until]))
         asked = calls[-1] if calls else ""
         where = f"{self._short(in_test.filename)}:{line}"
-        text = (
-            f"{' · '.join(filter(None, (problem['id'], asked)))}: the test cannot go on: {raised}"
-        )
+        head = " · ".join(filter(None, (problem["id"], asked)))
+        text = f"{head}: the test cannot go on: {raised}"
         shown, hint = [printable(in_test.line or "", 200)], worth_a_look(raised)
         facts = self._told_at(text, where, problem, shown, hint=hint)
         return {**facts, "place": self._definition(problem["module"], asked) if asked else ""}

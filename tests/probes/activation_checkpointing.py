@@ -468,12 +468,8 @@ def _bytes_alive(fn: Wrap, *inputs: Any, besides: Sequence[Tensor]) -> tuple[Any
     with _Watch() as watch:
         output = fn(*inputs)
     gc.collect()
-    others = [
-        *(x for x in inputs if isinstance(x, Tensor)),
-        *besides,
-        *([output] if isinstance(output, Tensor) else []),
-    ]
-    left_out = {_weakly(x).cdata for x in others}
+    others = (*inputs, *besides, output)
+    left_out = {_weakly(x).cdata for x in others if isinstance(x, Tensor)}
     kept = sum(
         n
         for address, (weak, n) in watch.storages.items()

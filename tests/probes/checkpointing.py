@@ -126,9 +126,8 @@ class Holder(nn.Module):
     ) -> None:
         super().__init__()
         for name, value in parameters.items():
-            self.register_parameter(
-                name, nn.Parameter(torch.zeros_like(value) if zeros else value.clone())
-            )
+            made = torch.zeros_like(value) if zeros else value.clone()
+            self.register_parameter(name, nn.Parameter(made))
         for name, value in buffers.items():
             self.register_buffer(name, torch.zeros_like(value) if zeros else value.clone())
         self.register_buffer("scratch", torch.ones(2 if zeros else 3), persistent=False)

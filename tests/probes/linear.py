@@ -145,9 +145,7 @@ def counts(
     """
     tree = nn.Module()
     for name, shape in parameters.items():
-        parameter = nn.Parameter(
-            torch.zeros(shape, device=device), requires_grad=name not in frozen
-        )
+        parameter = nn.Parameter(torch.zeros(shape, device=device), name not in frozen)
         place, own = _place(tree, name)
         place.register_parameter(own, parameter)
     for name, other in (ties or {}).items():

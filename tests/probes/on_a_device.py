@@ -136,9 +136,8 @@ def resumed(
     before = torch.rand(5, device=saved_on)
     other, other_optimizer = _model([torch.full_like(w, 0.5) for w in weights], loaded_on)
     torch.manual_seed(seed + 1)
-    iteration = student.checkpointing.load_checkpoint(
-        io.BytesIO(stream.getvalue()), other, other_optimizer
-    )
+    saved = io.BytesIO(stream.getvalue())
+    iteration = student.checkpointing.load_checkpoint(saved, other, other_optimizer)
     after = torch.rand(5, device=saved_on)
     placed = _placed([*other.parameters(), *_state_of(other_optimizer)])
     _step(other, other_optimizer, gradients[-1])

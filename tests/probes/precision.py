@@ -10,13 +10,8 @@ from typing import Any
 import torch
 
 FIELDS = (
-    "bits",
-    "exponent_bits",
-    "mantissa_bits",
-    "max",
-    "smallest_normal",
-    "smallest_subnormal",
-    "eps",
+    *("bits", "exponent_bits", "mantissa_bits"),
+    *("max", "smallest_normal", "smallest_subnormal", "eps"),
 )
 
 

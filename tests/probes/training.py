@@ -436,18 +436,14 @@ def _run(
         stopped = True
         if "break_at" not in (watch or {}):
             raise
+    kept = [x for s in stepper.state.values() for x in s.values() if isinstance(x, Tensor)]
     return {
         "result": result,
         "stopped": stopped,
         "forwards": watcher.forwards,
         "steps": watcher.steps,
         "parameters": _values(network),
-        "has_float32_state": all(
-            v.dtype == torch.float32
-            for s in stepper.state.values()
-            for v in s.values()
-            if isinstance(v, Tensor)
-        ),
+        "has_float32_state": all(x.dtype == torch.float32 for x in kept),
         "autocast_in_backward": watcher.autocast_in_backward,
         "log": _log(folder),
         "lines": watcher.lines,
