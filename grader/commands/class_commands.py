@@ -322,7 +322,7 @@ def _where(
         cluster.require(address, isolation)
     elif address is not None:
         raise UsageError(f"--address needs --executor {' or '.join(CLUSTERS) or 'of a cluster'}")
-    elif why_not := levels.why_not(isolation):
+    elif why_not := levels.LEVELS[isolation].why_not():
         raise SandboxUnavailable(why_not)
 
     @contextmanager

@@ -71,7 +71,6 @@ TOO_MUCH = "a value nested too deep or with too many parts"
 MOST = f"the answers of a test may take {MAX_ANSWER_BYTES}"
 
 Tree = Any
-Writers = dict[type, Callable[..., Tree]]
 Buffer = memoryview | bytes
 
 # The modules that teach this one the values of a library.
@@ -452,7 +451,7 @@ class Decoder:
 
 
 # How each kind of value is written.
-WRITERS: Writers = {
+WRITERS: dict[type, Callable[..., Tree]] = {
     **dict.fromkeys(ATOMS, Encoder._atom),
     **dict.fromkeys([tuple, list], Encoder._sequence),
     int: Encoder._int,

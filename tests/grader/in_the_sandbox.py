@@ -25,9 +25,8 @@ LIMITS = msgspec.structs.replace(
 PLAIN = courses.load(COURSE.root / "examples" / "plain_course")
 
 
-NEEDS_LANDLOCK = pytest.mark.skipif(
-    bool(levels.why_not("landlock")), reason=f"the second level: {levels.why_not('landlock')}"
-)
+WHY_NOT = levels.LEVELS["landlock"].why_not()
+NEEDS_LANDLOCK = pytest.mark.skipif(bool(WHY_NOT), reason=f"the second level: {WHY_NOT}")
 LEVELS = ["bubblewrap", pytest.param("landlock", marks=NEEDS_LANDLOCK)]
 
 

@@ -8,18 +8,13 @@ from grader.sandbox.levels.landlock import LandlockLevel
 from grader.sandbox.levels.level import Isolation, Level
 from grader.sandbox.levels.none import NoIsolation
 
-__all__ = ["LEVELS", "TRIED", "Isolation", "Level", "strongest", "why_not"]
+__all__ = ["LEVELS", "TRIED", "Isolation", "Level", "strongest"]
 
 LEVELS: dict[Isolation, Level] = {
     level.name: level for level in (BubblewrapLevel(), LandlockLevel(), NoIsolation())
 }
 # `none` is never chosen automatically.
 TRIED = {name: level for name, level in LEVELS.items() if level.is_isolated}
-
-
-def why_not(level: Isolation) -> str | None:
-    """Why a level does not work on this machine, with the fix; None if it may work."""
-    return LEVELS[level].why_not()
 
 
 def strongest() -> Isolation:

@@ -320,7 +320,7 @@ def test_an_interrupt_while_a_box_is_tried_waits_for_it(root, tmp_path):
     )
     (tmp_path / "bwrap").chmod(0o755)
     program = "from grader.base import interrupts\nfrom grader.sandbox import levels\n"
-    program += "interrupts.watch()\nlevels.why_not('bubblewrap')\n"
+    program += "interrupts.watch()\nlevels.LEVELS['bubblewrap'].why_not()\n"
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     command = [sys.executable, "-c", program]
     done = ran(command, cwd=root, env=environment, start_new_session=True)

@@ -36,7 +36,6 @@ def stand_in(node):
 
 @pytest.fixture
 def gpu(tmp_path, monkeypatch):
-    """A GPU with a queue of its own."""
     (tmp_path / "node").write_text("0")
     monkeypatch.setenv(gpu_turns.FOLDER_VARIABLE, str(tmp_path / "queues"))
     return stand_in(tmp_path / "node")

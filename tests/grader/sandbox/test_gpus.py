@@ -346,7 +346,6 @@ def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_pa
 
 
 def test_without_isolation_the_gpu_is_named_by_its_uuid(tmp_path):
-    """Without isolation, the other GPUs are visible as well."""
     given = stand_in(tmp_path)
     options = {"isolation": "none", "scratch_bytes": MIB, "preload": (), "gpu": given}
     with Sandbox(PLAIN.tests, **options) as bare, session(bare, AS_CUDA) as made:

@@ -41,7 +41,6 @@ SAID = {
 
 
 def ran(box, source, forbidden=(), **inputs):
-    """What a program does in a session of its own."""
     with session(box, source, forbidden=[*forbidden]) as made:
         return made.run(run_program, {"module": "m", **inputs})
 

@@ -168,7 +168,6 @@ def test_a_stub_is_not_attempted(sandbox):
 
 
 def test_a_not_implemented_error_of_torchs_own_is_an_error(sandbox):
-    """In this case, the student did attempt the problem."""
     source = "from torch import nn\ndef f():\n    return nn.Module()(1)\n"
     status, text, where = fault(sandbox, Raised, source)
     assert (Status.FAILED, "assignment/m.py:3 in f") == (status, where)

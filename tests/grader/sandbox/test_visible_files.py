@@ -46,10 +46,10 @@ def test_what_is_tried_is_the_box_that_is_used(tmp_path, monkeypatch):
     shutil.copy(visible_files.interpreter(), copy)
     assert copy.is_relative_to(bubblewrap.SCRATCH)
     monkeypatch.setattr(visible_files, "interpreter", lambda: copy)
-    assert levels.why_not("bubblewrap") is None
+    assert levels.LEVELS["bubblewrap"].why_not() is None
 
 
 def test_a_box_that_cannot_be_built_is_not_used(tmp_path, monkeypatch):
     """What the box would show is missing, so the reason says which step of bubblewrap fails."""
     monkeypatch.setattr(visible_files, "library_folders", lambda: [Path("/does/not/exist")])
-    assert "Can't find source path /does/not/exist" in str(levels.why_not("bubblewrap"))
+    assert "Can't find source path /does/not/exist" in str(levels.LEVELS["bubblewrap"].why_not())

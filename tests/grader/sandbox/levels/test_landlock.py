@@ -500,7 +500,6 @@ def test_results_of_two_levels_merge_to_the_weaker():
 
 @at_this_level
 def test_without_bubblewrap_root_grades_at_the_second_level(grader, tmp_path):
-    """The report names the level, and stderr gives the reason."""
     hand_in(tmp_path, "ada", LISTS)
     course = with_lists(tmp_path / "course")
     path = {**os.environ, "PATH": str(tmp_path)}

@@ -56,9 +56,8 @@ def boxed(driver):
         yield running
 
 
-def with_a_gpu(gpu):
-    """A sandbox of the second level with this GPU."""
-    options = {"scratch_bytes": MIB, "packages": ("torch",), "gpu": gpu}
+def with_a_gpu(gpu, **options):
+    options |= {"scratch_bytes": MIB, "packages": ("torch",), "gpu": gpu}
     return Sandbox(PLAIN.tests, isolation="landlock", **options)
 
 
@@ -197,7 +196,6 @@ def test_the_promises_come_from_tries(boxed):
 
 
 def test_a_box_that_shows_another_gpu_is_refused(driver, monkeypatch):
-    """The worker finds a second open file before any submission runs."""
     real = landlock._devices
 
     def with_too_much(gpu):
@@ -207,7 +205,7 @@ def test_a_box_that_shows_another_gpu_is_refused(driver, monkeypatch):
     monkeypatch.setattr(landlock, "_devices", with_too_much)
     said = "it can open no other device file of the driver"
     with (
-        with_a_gpu(stand_in(driver, index=1)) as box,
+        with_a_gpu(stand_in(driver, index=1), preload=()) as box,
         pytest.raises(SandboxUnavailable, match=said),
     ):
         box.wait_until_ready()
