@@ -253,6 +253,8 @@ class Figures:
         """What on this page differs from the computed values. Code is not run (see `run_code`)."""
         markdown = CODE.sub(lambda m: _blank(m[0]), markdown)
         yield from _steps_out_of_order(self.page, markdown)
+        for match in re.finditer(r"^ *\+ .*", markdown, re.MULTILINE):
+            yield f"{self.page}: a line that begins with a plus becomes a list: {match[0]!r}"
         yield from _rows_of_other_lengths(self.page, markdown)
         yield from self._wrong_figures(markdown)
         is_chapter = self.page[0].isdigit()

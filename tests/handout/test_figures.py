@@ -129,6 +129,7 @@ def test_only_the_numbers_zero_and_one_need_no_mark():
 
 
 COMPLAINTS = [
+    ("between x − ε and x\n+ ε.", "page.md: a line that begins with a plus becomes a list: '+ ε.'"),
     ("So\nit takes [7]{#size} bytes.", "page.md:2: size: expected '6', got '7'"),
     ("[6]{#size}, not 8.", "page.md:1: nothing computes '8.' in: …[6]{#size}, not 8.…"),
     ("| a | b |\n|---|---|\n| 0, 1 |\n",
