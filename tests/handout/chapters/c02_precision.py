@@ -214,7 +214,7 @@ class Chapter(Figures):
         self.gives(zero_limit=(limit, limit))
         dense, fp8, fp32 = (ra.H100_SXM.peak_flops[dtype] for dtype in (BF16, E4M3, F32))
         self.gives(a100_tflops=ra.A100_80GB.peak_flops[BF16] / 1e12, sparse_tflops=2 * dense / 1e12)
-        self.gives(dense_tflops=dense / 1e12, speedup=self.ratio, seen_fp32=67.5)
+        self.gives(dense_tflops=dense / 1e12, speedup=self.ratio)
         self.gives(fp32_tflops=fp32 / 1e12)
         self.gives(seen_fp8_speedup=8, fp8_speedup=(fp8 / 1e12, fp32 / 1e12, fp8 / fp32))
 

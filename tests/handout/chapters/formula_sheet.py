@@ -47,9 +47,9 @@ class Chapter(Figures):
         holds += [inside + vocabulary == wren.PARAMETERS, inside == 12 * d**2 * layers]
         gated = ra.transformer_parameters(replace(other, gated_ffn=True)) - vocabulary
         wide = general + 2 * d * layers * (1.5 - 1) * config.d_ff
-        self.formula("gated_matrices", "times 1.5", [gated == wide])
+        self.formula("gated_matrices", "1.5 d_ff", [gated == wide])
         untied = ra.transformer_parameters(replace(other, tied_embeddings=False))
-        self.formula("untied", "times 2", [untied == general + 2 * vocabulary])
+        self.formula("untied", "2Vd", [untied == general + 2 * vocabulary])
         self.formula("usual_ff", "d_ff = 4d", [config.d_ff == 4 * d])
         self.formula("parameters", "2dL · (q + kv + d_ff) + Vd ≈ 12d²L", holds)
         self.formula("square", "n / 3", [ra.matmul_intensity(600, 600, 600, BF16) == 600 / 3])
