@@ -56,7 +56,7 @@ workflows: $(INSTALLED) ## Check the workflows against GitHub's schema and for u
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
 	$(BIN)/zizmor --offline --no-progress --quiet --persona pedantic $(WORKFLOWS)
 
-validate: install ## Prove the hidden tests, with mutants; writes matrix.md (takes ten minutes on two cores)
+validate: install ## Prove the hidden tests, with mutants; writes matrix.md (takes about a quarter of an hour on two cores)
 	$(BIN)/grader validate --mutants --matrix matrix.md
 
 stubs: $(INSTALLED)   ## Write assignment/ from grader/solutions/reference
