@@ -55,7 +55,7 @@ PROMISES = [
     )
 ]  # fmt: skip
 PLAIN: list[Any] = [None, 3, 0.5, "a", torch.float32, [1, (2.0, "a")], {"a": 1, "id": [None]}]
-MOST_BODY = 2**21
+MOST_BODY = 2**22
 EDGES = [2**p + d for p in (8, 31, 32, 53, 59, 61, 62, 63, 64, 70) for d in (-1, 0, 1, 4)]
 ODD: list[Any] = [
     None, True, False, 0.0, 1.0, -1.0, 1e308, float("nan"), float("inf"), 10**4299, -1, "", "id",
