@@ -431,7 +431,8 @@ def test_the_attack_suite_with_the_device_in_the_box() -> None:
     pytest.importorskip("hypothesis")
     chosen = "bubblewrap and test_attack" + " and endless_loop" * REHEARSAL
     suite = ("tests/grader/test_attacks.py", "-q", "-p", "no:cacheprovider", "-k", chosen)
-    print(python("-m", "pytest", *suite, env={**os.environ, "ATTACKS_WITH_GPU": "1"}))
+    plugins = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": ""}  # which a grade in here has set
+    print(python("-m", "pytest", *suite, env={**plugins, "ATTACKS_WITH_GPU": "1"}))
 
 
 def test_the_flight_of_the_reference(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ class RunningBox:
         Raises:
             SandboxUnavailable: The box cannot be started on this machine, or does not isolate
                 strictly enough; the message says why.
-            CourseFault: A module that the course preloads cannot be imported.
+            CourseFault: A module that the course preloads, or its probes, cannot be imported.
             GraderFault: The start takes too long, or files of the grader are missing.
         """
         if self.facts:
@@ -103,7 +103,7 @@ class RunningBox:
             raise SandboxUnavailable(f"the sandbox cannot be started: {self._last_words()}")
         facts = json.loads(hello)
         if reason := facts.get("not_preloaded"):
-            self._refusal = f"problems.toml: preload: {reason}"
+            self._refusal = reason
             raise CourseFault(self._refusal)
         self._check(self._level.promises(facts))
         self.host_pid, *_ = CREDENTIALS.unpack(sender[0][2])

@@ -52,24 +52,27 @@ ASLEEP = "STtZX"
 
 
 class NotPreloaded(Exception):
-    """A module that the course preloads cannot be imported; the message says which and why."""
+    """A module of the course cannot be imported; the message says which and why."""
 
 
 def import_slow_packages(preload: list[str]) -> None:
     """Import the modules that the course preloads, and its probes.
 
     Raises:
-        NotPreloaded: A module that the course preloads cannot be imported.
+        NotPreloaded: One of them cannot be imported.
     """
     gc.disable()  # importing creates many objects and hardly any garbage
     for name in preload:
         try:
             importlib.import_module(name)
         except ImportError as e:
-            raise NotPreloaded(f"{name} cannot be imported: {e}") from e
+            raise NotPreloaded(f"problems.toml: preload: {name} cannot be imported: {e}") from e
     import kit
-    import tests.probes
 
+    try:
+        import tests.probes
+    except ModuleNotFoundError as e:
+        raise NotPreloaded(f"the course's probes cannot be imported: {e}") from e
     for package in (kit, tests.probes):
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             if "torch" in sys.modules or module.name not in kit.NEED_TORCH:

@@ -101,8 +101,9 @@ def test_eight_graders_at_once_cost_nobody_a_point(tmp_path):
     """Eight graders probably outnumber this machine's CPUs, and each gives full marks."""
     command = [sys.executable, "-m", "grader", "grade", COURSE.reference]
     command += ["--only", "lr_schedule", "--only", "linear"]
-    files, options = [tmp_path / f"{i}.json" for i in range(8)], {"stdout": subprocess.DEVNULL}
-    running = [started([*command, "--json", f], cwd=COURSE.root, **options) for f in files]
+    files, nowhere = [tmp_path / f"{i}.json" for i in range(8)], subprocess.DEVNULL
+    options = {"cwd": COURSE.root, "stdout": nowhere, "stderr": nowhere}
+    running = [started([*command, "--json", f], **options) for f in files]
     assert [0] * 8 == [process.wait(600) for process in running]
     results = [json_report.parse(file.read_text()) for file in files]
     points = sum(COURSE.problem(name).points for name in ("lr_schedule", "linear"))
