@@ -26,6 +26,7 @@ def render(
 ) -> str:
     """The page, which is one file."""
     states = [m.standing.state for m in survey.members]
+    bars, by_time = _bars(survey), _by_time(survey)
     return html_pages.render(
         "class.html",
         title=f"{clean(title, 100)}: the class",
@@ -37,8 +38,8 @@ def render(
         with_names=with_names,
         survey=survey,
         spread=Spread.of(survey.points),
-        bars=_bars(survey),
-        by_time=_by_time(survey),
+        bars=bars,
+        by_time=by_time,
         advances=[at for at, topic in enumerate(survey.problems) if topic.advance],
         states=[(state.words, states.count(state)) for state in State if state in states],
         late=sum(m.standing.days_late > 0 for m in survey.members),
@@ -53,7 +54,7 @@ def render(
         number=number,
         per_cent=_per_cent,
         decimals=lambda x: "–" if x is None else f"{x:.2f}".replace("-", "−"),
-        data=_data(survey),
+        data=_data(survey, bars, by_time),
     )
 
 
@@ -130,11 +131,11 @@ def _per_cent(share: float | None) -> str:
     return "> 99 %" if text == "100 %" and share < 1 - 1e-9 else text
 
 
-def _data(survey: Survey) -> Markup:
+def _data(survey: Survey, bars: list[Bar], by_time: list[tuple[Bar, Spread]]) -> Markup:
     """The data for the filters, as JSON that is safe inside a script element."""
     found = {
-        "bars": [_students(bar.words, bar.students) for bar in _bars(survey)],
-        "times": [_students(bar.words, bar.students) for bar, _ in _by_time(survey)],
+        "bars": [_students(bar.words, bar.students) for bar in bars],
+        "times": [_students(bar.words, bar.students) for bar, _ in by_time],
         "problems": [topic.id for topic in survey.problems],
         "sections": [group.name for group in survey.groups],
         "members": [_member(survey, member) for member in survey.members],

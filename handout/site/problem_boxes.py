@@ -10,6 +10,7 @@ from pathlib import Path
 
 from grader.course import courses
 from grader.course.courses import Course, Problem
+from kit.safe_text import counted
 
 MARK = re.compile(r"^```\{problem\} (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^(\|.*`(\w+)\.py`.*)\{problems\}", re.MULTILINE)
@@ -38,7 +39,7 @@ def with_problems(markdown: str) -> str:
 
 def _listed(module: str) -> str:
     return " · ".join(
-        f"`{problem.id}` §{problem.section}, {_points(problem)}"
+        f"`{problem.id}` §{problem.section}, {counted(problem.points, 'point')}"
         for problem in course().problems
         if problem.module == module
     )
@@ -48,10 +49,10 @@ def _box(problem: Problem, says: str) -> str:
     *others, last = [f"`{name}`" for name in problem.functions]
     return BOX.format(
         id=problem.id,
-        points=_points(problem),
+        points=counted(problem.points, "point"),
         functions=f"{', '.join(others)} and {last}" if others else last,
         path=problem.path,
-        says=says.strip() + " " * bool(says.strip()),
+        says=f"{says.strip()} ".lstrip(),
         them="them" if others else "it",
         command=command(problem),
     )
@@ -60,7 +61,3 @@ def _box(problem: Problem, says: str) -> str:
 def command(problem: Problem) -> str:
     """The command that tests a problem, as every text names it."""
     return f"`python -m assignment check {problem.id}`"
-
-
-def _points(problem: Problem) -> str:
-    return f"{problem.points} point{'s' if problem.points != 1 else ''}"

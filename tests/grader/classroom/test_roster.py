@@ -276,7 +276,7 @@ def by_eve(name: str) -> list[HandedIn]:
 
 
 BOBS = ["bob7", "BOB7", " bob7", "bray", "bob@x"]
-# The roster, submissions, and whose each is; "" for nobody's.
+# A roster, submissions, and the id of the student of each, or "" if there is none.
 WHOSE = [
     # A name that two students have matches neither, and speaks against no id.
     (TWINS, [handed_in("2", student_name="Jane Doe")], ["2"]),
@@ -290,7 +290,7 @@ WHOSE = [
     ([BOB, Student(id="2", email="bob7")], [handed_in("bob7", "Bob Ray")], [""]),
     # The whole name may be the value of another column.
     (CLASS, [handed_in("hw1")], ["0042"]),
-    # A second account with a student's name is nobody's; if both match by name alone, neither is.
+    # If two accounts have a student's name, only the one with the id is the student's.
     ([BOB, EVE], of_bob("12", "11"), ["", ""]),
     ([BOB, EVE], of_bob("bob7", "11"), ["bob7", ""]),
     # One account may have several attempts, unless one of them has another student's name.

@@ -286,7 +286,7 @@ def _probe(student: Any) -> list[torch.Tensor]:
 
 
 def compare(value: Any, expected: Any, seen: "Looks") -> None:
-    """Compare it as the tests do, with a tensor, an array and with what it is like itself."""
+    """Compare a value as the tests do: with tensors, with arrays, and with a value like itself."""
     for wanted in (expected, torch.ones(2, 3), torch.zeros(4, dtype=torch.int64)):
         if isinstance(wanted, torch.Tensor):
             for options in ({}, {"atol": 1e-6, "rtol": 1e-5}):
