@@ -24,7 +24,7 @@ INSTALLED := .venv/.installed
 COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 WORKFLOWS := $(wildcard .github/workflows/*.yml examples/github/*.yml grader/publish/bundle/student/.github/workflows/*.yml)
 
-.PHONY: help install grade test quick proof check workflows validate stubs handout bundle reference bench
+.PHONY: help install grade test quick proof check workflows validate stubs handout bundle bench
 
 help:            ## List these targets
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p;s/^\([a-z]*\):  *## /\1\t/p' Makefile | expand -t 12
