@@ -3,6 +3,9 @@
 import sys
 from pathlib import Path
 
+from pybtex.backends.plaintext import Backend
+from pybtex.plugin import register_plugin
+
 # For grader and handout.site, wherever Sphinx is started.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -27,6 +30,8 @@ myst_heading_anchors = 3
 bibtex_bibfiles = ["bibliography.bib"]
 bibtex_reference_style = "author_year"
 bibtex_default_style = "alpha"
+# It is looked up for each citation, among all packages unless it is registered.
+register_plugin("pybtex.backends", "plaintext", Backend)
 
 copybutton_prompt_text, copybutton_prompt_is_regexp = r">>> |\.\.\. ", True
 

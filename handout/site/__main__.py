@@ -4,6 +4,7 @@ First, the text, the stubs and problems.toml must agree. The results are written
 """
 
 import argparse
+import gc
 import shutil
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from sphinx.cmd.build import build_main
 
+from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.course import courses
 from handout.site import agreement
 
@@ -36,6 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
 
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)  # Sphinx makes hardly any garbage
     if (options.out / "site").exists() and not (options.out / "made_from").exists():
         parser.error(
             f"{options.out / 'site'} is not a built handout and would be replaced: "

@@ -1,12 +1,10 @@
 """The handout as a PDF: the site's single page, printed, with page numbers in its contents."""
 
 import re
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
-from playwright.sync_api import Page, PdfMargins
+from playwright.sync_api import PdfMargins
 from pypdf import PdfReader
 
 from handout.site.browser import browser
@@ -15,6 +13,7 @@ FOOTER = (
     '<div style="width: 100%; font-size: 8px; text-align: center;">'
     '<span class="pageNumber"></span></div>'
 )
+MARGIN: PdfMargins = {"top": "18mm", "bottom": "18mm", "left": "18mm", "right": "18mm"}
 # Unfolds the answers, moves the start page's own sections before the chapters, and puts a list of
 # all sections first.
 # `pages` has a number for each entry of the list, or is empty while the numbers are unknown.
@@ -37,7 +36,7 @@ CONTENTS = """(pages) => {
     list.append(row);
   });
   headings[0].closest("section").before(list);
-  return headings.map((heading) => heading.firstChild.textContent);
+  return headings.map((heading) => heading.closest("section").id);
 }"""
 
 
@@ -51,11 +50,19 @@ def write(single_page: Path, out: Path) -> int:
         page = started.new_page()
         page.emulate_media(media="print", color_scheme="light")
         page.goto(single_page.absolute().as_uri())
-        titles = page.evaluate(CONTENTS, [])
-        pages = _pages(_printed(page), titles)
+        sections = page.evaluate(CONTENTS, [])
+        pages = _pages(page.pdf(format="A4", margin=MARGIN), sections)
         page.evaluate(CONTENTS, pages)
-        printed = _printed(page)
-        if _pages(printed, titles) != pages:
+        printed = page.pdf(
+            format="A4",
+            margin=MARGIN,
+            outline=True,
+            tagged=True,
+            display_header_footer=True,
+            header_template="<span></span>",
+            footer_template=FOOTER,
+        )
+        if _pages(printed, sections) != pages:
             raise RuntimeError(
                 "the table of contents moved what it lists: its first and second printing differ"
             )
@@ -76,33 +83,11 @@ def _with_title(printed: bytes, title: bytes) -> bytes:
     return printed[: found.start(1)] + entry.ljust(len(found[1])) + printed[found.end(1) :]
 
 
-def _printed(page: Page) -> bytes:
-    margin: PdfMargins = {"top": "18mm", "bottom": "18mm", "left": "18mm", "right": "18mm"}
-    return page.pdf(
-        format="A4",
-        margin=margin,
-        outline=True,
-        tagged=True,
-        display_header_footer=True,
-        header_template="<span></span>",
-        footer_template=FOOTER,
-    )
-
-
-def _pages(printed: bytes, titles: list[str]) -> list[int]:
-    """The page of each heading, from the PDF's outline."""
+def _pages(printed: bytes, sections: list[str]) -> list[int]:
+    """The page on which each section starts, from the targets of the PDF's links."""
     reader = PdfReader(BytesIO(printed))
-    listed = entries(reader, reader.outline)
+    targets = reader.named_destinations
     return [
-        next(page for name, page in listed if name.strip().rstrip("¶#") == title.strip())
-        for title in titles
+        (reader.get_destination_page_number(targets[f"/{section}"]) or 0) + 1
+        for section in sections
     ]
-
-
-def entries(reader: PdfReader, outline: Any) -> Iterator[tuple[str, int]]:
-    """The titles of an outline, which may be nested, each with its page."""
-    for entry in outline:
-        if isinstance(entry, list):
-            yield from entries(reader, entry)
-        else:
-            yield entry.title, (reader.get_destination_page_number(entry) or 0) + 1

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 from pypdf import PdfReader
 
-from handout.site import agreement, pdf
+from handout.site import agreement
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
@@ -27,7 +27,15 @@ def text(reader):
 @pytest.fixture(scope="session")
 def outline(reader):
     """The number of the page of each heading, counted from 0."""
-    return {plain(title): page - 1 for title, page in pdf.entries(reader, reader.outline)}
+
+    def listed(entries):
+        for entry in entries:
+            if isinstance(entry, list):
+                yield from listed(entry)
+            else:
+                yield plain(entry.title), reader.get_destination_page_number(entry)
+
+    return dict(listed(reader.outline))
 
 
 @pytest.fixture(params=["chapter 5", pytest.param("all", marks=pytest.mark.proof)])

@@ -55,7 +55,8 @@ def signal() -> Drawing:
     """The size of a signal on its way through twenty layers, for three initial deviations."""
     width, depth = 1024, 20
     cases = [(0.05, "σ = 0.05", "s2"), (width**-0.5, "σ = 1/√in", "s1"), (0.02, "σ = 0.02", "s3")]
-    sizes = {name: _sizes(width, depth, sigma) for sigma, name, _ in cases}
+    unit = _sizes(width, depth)  # each layer is linear, so σ scales its signal
+    sizes = {name: [size * sigma**n for n, size in enumerate(unit)] for sigma, name, _ in cases}
     said = "; ".join(
         f"with {name} it is {after[-1]:.1e} at the end" for name, after in sizes.items()
     )
@@ -72,13 +73,13 @@ def signal() -> Drawing:
     return picture
 
 
-def _sizes(width: int, depth: int, sigma: float) -> list[float]:
-    """Measure a signal's standard deviation before the first and after each layer."""
+def _sizes(width: int, depth: int) -> list[float]:
+    """Measure a signal before and after each layer, with weights of standard deviation 1."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(32, width, generator=generator)
     sizes = [x.std().item()]
     for _ in range(depth):
-        x = x @ (torch.randn(width, width, generator=generator) * sigma).T
+        x = x @ torch.randn(width, width, generator=generator).T
         sizes.append(x.std().item())
     return sizes
 
@@ -92,14 +93,12 @@ def bowl_value(x: float, y: float) -> float:
 
 
 def bowl_path(lr: float, momentum: float) -> list[tuple[float, float]]:
-    """The points that the reference's SGD visits in the bowl."""
-    at = torch.tensor(BOWL_START, dtype=torch.float64, requires_grad=True)
-    optimizer = optimizers.SGD([at], lr=lr, momentum=momentum)
-    points = [BOWL_START]
+    """The points that SGD visits in the bowl: b ← μ b + g, p ← p − lr · b."""
+    (x, y), (bx, by), points = BOWL_START, (0.0, 0.0), [BOWL_START]
     for _ in range(BOWL_STEPS):
-        at.grad = torch.stack([0.2 * at.detach()[0], 4 * at.detach()[1]])
-        optimizer.step()
-        points.append((at[0].item(), at[1].item()))
+        bx, by = momentum * bx + 0.2 * x, momentum * by + 4 * y
+        x, y = x - lr * bx, y - lr * by
+        points.append((x, y))
     return points
 
 

@@ -133,6 +133,8 @@ class Chapter(Figures):
             path = descend(make, lambda y: along * y, 2000)
             converges.append((abs(path[-1]) < 1e-3) == (factor < 1))
         self.formula("momentum_limit", "2 + 2μ", converges)
+        path = descend(partial(op.SGD, lr=fast, momentum=mu), lambda y: along * y, 20, p=-2.0)
+        assert all(same([y for _, y in training.bowl_path(fast, mu)[1:]], path))
         self.gives(below_limit=(fast, along, fast * along, 2 + 2 * mu))
         start, *_, end = training.bowl_path(slow, 0.0)
         self.gives(bowl_steps=training.BOWL_STEPS, bowl_start=start, slow_end=end)
