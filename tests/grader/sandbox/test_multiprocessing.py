@@ -81,7 +81,9 @@ TAKEN = [True, False, False, True, True, True, False, False, False]
 
 
 @warm
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    "method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.proof)]
+)
 def test_each_way_to_start_a_process_works_by_bubblewrap(sandbox, method):
     """Pools, queues, locks, shared memory and managers work as everywhere."""
     for what, right in RIGHT.items():

@@ -257,7 +257,7 @@ def test_what_student_code_prints_there_is_no_traceback(sandbox):
                 time.sleep(0.02)
         """
     for floods in (False, True):
-        with session(sandbox, source, wall_seconds=1.0) as made:
+        with session(sandbox, source, wall_seconds=0.5) as made:
             with pytest.raises(TimedOut) as caught:
                 ask(made, floods)
             assert floods or caught.value.where == "assignment/m.py in f"
