@@ -22,10 +22,10 @@ removes it):
 
 All attacks share one sandbox per level of isolation. Each attack is graded at both levels, together
 with one honest problem. (`make test` runs a sample: of the attacks on the sandbox itself, each at
-one of the levels; and a sixth of the others, at the first level, as both levels share the code that
-they attack.) Whatever the attack does, the honest problem keeps its points, the result contains no
-secret and no control character, and no process or file is left. An attack that gains forbidden
-access raises "BREACH", and that word must not appear in any message.
+one of the levels; and an eighth of the others, at the first level, as both levels share the code
+that they attack.) Whatever the attack does, the honest problem keeps its points, the result
+contains no secret and no control character, and no process or file is left. An attack that gains
+forbidden access raises "BREACH", and that word must not appear in any message.
 """
 
 import ast
@@ -53,7 +53,7 @@ from grader.grading import hidden_tests
 from grader.grading.grade import grade, import_libraries
 from grader.report import json_report, terminal_report
 from grader.report.report_contents import Reported
-from grader.sandbox import gpus
+from grader.sandbox import child_process, gpus
 from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from grader.submission import submissions
@@ -78,6 +78,11 @@ GROUPS = {
 }  # fmt: skip
 # The levels of isolation differ only in how they stop these groups.
 OF_THE_SANDBOX = {"read the answers", "exhaust the host", "survive or spread"}
+# They take a second, and files of tests/grader/sandbox or the attacks beside them do the same.
+DEAR = {
+    "children_that_nobody_waits_for", "endless_output", "memory_of_other_programs",
+    "memory_without_a_first_thread",
+}  # fmt: skip
 KEYS = {
     "group", "target", "reference", "limits", "tests", "status", "earns", "open", "ordinary",
     "stronger", "holds",
@@ -206,8 +211,8 @@ def sampled(level: str) -> set[str]:
         if group in OF_THE_SANDBOX:
             names |= {*attacks[not is_first :: 2]}
         elif is_first:
-            names |= {*attacks[2::6]}
-    return names
+            names |= {*attacks[2::8]}
+    return names - DEAR
 
 
 def at_each_level(attacks: list[Attack]):
@@ -235,6 +240,7 @@ def sandboxes(planted, tmp_path_factory):
     folder, before = tmp_path_factory.mktemp("sandboxes"), mounts_of_boxes()
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         patch.setattr(tempfile, "tempdir", str(folder))
+        patch.setattr(child_process, "TRACEBACK_SECONDS", 0.2)  # many attacks print none
         yield cache(lambda level: stack.enter_context(one_for_all(level)))
     assert list(folder.iterdir()) == []
     assert mounts_of_boxes() == before
@@ -337,9 +343,11 @@ def only(runs):
 def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[str]):
     target, control = attack.target, attack.control
     course = msgspec.structs.replace(COURSE, problems=[target, control])
-    # An attack that the tripwire stops has no answers to compare with known mistakes. The
-    # comparison runs in this process, and is the same at each level.
-    explain = "policy" not in attack.statuses and sandbox.isolation == "bubblewrap"
+    # An attack that the tripwire stops has no answers to compare with known mistakes, and one on
+    # the sandbox few. The comparison runs in this process, and is the same at each level.
+    has_answers = attack.in_every_test or attack.header["group"] not in OF_THE_SANDBOX
+    has_answers &= "policy" not in attack.statuses
+    explain = has_answers and sandbox.isolation == "bubblewrap"
     with only(attack.runs):
         result = grade(submission, course, sandbox, problems=[target, control], explain=explain)
     attacked, honest = result.problems
@@ -419,8 +427,8 @@ def test_those_that_need_an_ordinary_user_fail_in_the_box_of_one():
     assert 2 * len(sources) == len(said), done.stdout + done.stderr
 
 
-# Those that write files, start processes, or compare with many modules of torch.
-SAMPLE = {"checkpoint", "training_loop", "get_batch", "flop_counter"}
+# Those that write files and start processes, or compare with many modules of torch.
+SAMPLE = {"checkpoint", "flop_counter"}
 
 
 @pytest.mark.parametrize("sandbox", LEVELS[1:], indirect=True)
