@@ -389,9 +389,9 @@ def test_addresses_are_limited_only_without_a_gpu(boxed):
 
 def test_memory_of_the_machine_is_still_limited_with_a_gpu(boxed):
     """The limit applies to the memory that all processes together really use."""
-    source = "import numpy, time\ndef f():\n    kept = numpy.ones(2**26)\n    time.sleep(100)\n"
-    said = fault(boxed, OutOfMemory, source, memory_bytes=256 * MIB)[1]
-    assert "its processes together took more than 256 MiB" == said
+    source = "import numpy, time\ndef f():\n    kept = numpy.ones(2**25)\n    time.sleep(100)\n"
+    said = fault(boxed, OutOfMemory, source, memory_bytes=128 * MIB)[1]
+    assert "its processes together took more than 128 MiB" == said
 
 
 OF_THE_GPU = "of the memory of the GPU (Stand-in 8000), the limit of a test"

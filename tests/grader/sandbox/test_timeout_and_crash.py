@@ -55,6 +55,9 @@ def test_the_wait_of_an_import_is_not_that_of_a_program():
             timeout_and_crash.asleep(found),
         ]
         assert all(str(f).startswith(words) for f, words in zip(faults, told, strict=True)), faults
+    assert str(
+        timeout_and_crash.death(limits=limits, tracebacks="", **ended | {"cpu_limit": 8})
+    ) == ("it used up the processor time that was left for the tests of its problem")
 
 
 def test_a_merge_that_was_not_finished_is_named_in_a_helper_too(sandbox):
