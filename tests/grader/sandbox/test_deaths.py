@@ -9,11 +9,11 @@ from threading import Timer
 import pytest
 
 from grader.base.errors import Crashed, GraderFault, StudentFault
-from tests.grader.in_the_sandbox import LEVELS, NEEDS_LANDLOCK, answer, ask, plain_box, session
+from tests.grader.in_the_sandbox import LEVELS, answer, ask, session
 from tests.grader.processes import processes
 from tests.grader.sampling import every
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("deaths")]  # for its sandboxes
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 ARM = os.uname().machine == "aarch64"
 SOURCE = f"""
 import ctypes, fcntl, os, resource, signal, struct, sys, threading, time
@@ -142,10 +142,9 @@ def f(way):
 WAYS = re.findall(r'^    "(.*?)": ', SOURCE, re.MULTILINE)
 
 
-@pytest.fixture(scope="module", params=LEVELS)
-def sandbox(request):
-    with plain_box(request.param) as running:
-        yield running
+@pytest.fixture(params=LEVELS)
+def sandbox(request, plain):
+    return plain(request.param)
 
 
 @pytest.mark.parametrize("way", every(2, WAYS))
@@ -187,21 +186,13 @@ def f(number):
 BUSY = "while True: pass"
 
 
-@pytest.mark.parametrize(
-    ("sandbox", "count"),
-    [
-        ("bubblewrap", 20),
-        pytest.param("bubblewrap", 500, marks=pytest.mark.proof),
-        pytest.param("landlock", 500, marks=[pytest.mark.proof, NEEDS_LANDLOCK]),
-    ],
-    indirect=["sandbox"],
-)
-def test_under_load_no_end_of_a_process_is_a_fault_of_ours(sandbox, count):
+@pytest.mark.proof
+def test_under_load_no_end_of_a_process_is_a_fault_of_ours(sandbox):
     """Processes end in many ways and at many moments while every core is busy."""
     load = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(os.cpu_count() or 1)]
     try:
         ours = []
-        for number in range(count):
+        for number in range(500):
             try:
                 answer(sandbox, MANY, number)
             except StudentFault:

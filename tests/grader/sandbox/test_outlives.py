@@ -130,7 +130,7 @@ def complaints(level: str, tried: dict[str, Tried]) -> list[str]:
 @pytest.mark.parametrize(
     ("level", "step"),
     [
-        pytest.param("bubblewrap", 3, id="a sample"),
+        pytest.param("bubblewrap", 5, id="a sample"),
         pytest.param("bubblewrap", 1, id="bubblewrap", marks=pytest.mark.proof),
         pytest.param("landlock", 1, id="landlock", marks=[pytest.mark.proof, NEEDS_LANDLOCK]),
     ],

@@ -102,7 +102,7 @@ def test_only_the_students_calls_are_charged(sandbox, monkeypatch):
             later.append(10)  # the work of an oracle
     sandbox.wait_until_ready()
     assert len(later) > 6
-    assert 0.2 <= budget.wall_used < 10
+    assert 0.1 < budget.wall_used < 10
     assert budget.cpu_used < 1.0
 
 
@@ -169,13 +169,13 @@ def test_tests_share_what_their_problem_has_by_the_clock(sandbox):
     assert said.startswith("the tests of its problem had used up their 1 s before")
 
 
-@pytest.mark.parametrize(("function", "seconds"), [("abandons", 0.4), ("shares", 0.2)])
+@pytest.mark.parametrize(("function", "seconds"), [("abandons", 0.2), ("shares", 0.1)])
 def test_processes_that_it_starts_are_charged_as_well(sandbox, function, seconds):
     budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
     with session(sandbox, WORK, budget=budget) as made:
         ask(made, seconds, function=function)
     sandbox.wait_until_ready()
-    assert 0.38 <= budget.cpu_used < 1.0
+    assert 0.19 <= budget.cpu_used < 1.0
 
 
 def test_only_the_attempt_that_is_repeated_does_not_count(sandbox):
@@ -191,11 +191,11 @@ def test_only_the_attempt_that_is_repeated_does_not_count(sandbox):
             ask(made, 0.5, function="fails")
         made.begin_again()
         assert not made.is_shared
-        assert budget.wall_used == wall_used > 0.55
+        assert budget.wall_used == wall_used > 0.4
         assert 9.0 - budget.spare.wall_seconds >= 0.5
         ask(made, 0.0)
     sandbox.wait_until_ready()
-    assert 0.55 <= budget.cpu_used < 1.0
+    assert 0.5 < budget.cpu_used < 1.0
     assert budget.spare.cpu_seconds <= 9.0
 
 
@@ -210,10 +210,10 @@ def test_an_attempt_that_ends_its_shared_process_does_not_count(sandbox, end, se
         with pytest.raises((TimedOut, Crashed)):
             ask(made, seconds, function=end)
         made.begin_again()
-        assert budget.wall_used == wall_used > 0.1
+        assert budget.wall_used == wall_used > 0.05
         ask(made, 0.12, function="spins")
     sandbox.wait_until_ready()
-    assert 0.22 <= budget.cpu_used < 0.6
+    assert 0.2 < budget.cpu_used < 0.6
     assert 60.0 - budget.spare.cpu_seconds >= min(seconds, 1.0)
 
 
