@@ -22,10 +22,10 @@ removes it):
 
 All attacks share one sandbox per level of isolation. Each attack is graded at both levels, together
 with one honest problem. (`make test` runs a sample: of the attacks on the sandbox itself, each at
-one of the levels; and a third of the others, which attack code that both levels share.) Whatever
-the attack does, the honest problem keeps its points, the result contains no secret and no control
-character, and no process or file is left. An attack that gains forbidden access raises "BREACH",
-and that word must not appear in any message.
+one of the levels; and an eighth of the others, at the first level, as both levels share the code
+that they attack.) Whatever the attack does, the honest problem keeps its points, the result
+contains no secret and no control character, and no process or file is left. An attack that gains
+forbidden access raises "BREACH", and that word must not appear in any message.
 """
 
 import ast
@@ -34,6 +34,7 @@ import gc
 import inspect
 import os
 import re
+import sys
 import tempfile
 import unicodedata
 import uuid
@@ -49,10 +50,10 @@ import pytest
 from grader.base.errors import Status
 from grader.course import courses
 from grader.grading import hidden_tests
-from grader.grading.grade import grade
+from grader.grading.grade import grade, import_libraries
 from grader.report import json_report, terminal_report
 from grader.report.report_contents import Reported
-from grader.sandbox import gpus
+from grader.sandbox import child_process, gpus
 from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.session import Session
 from grader.submission import submissions
@@ -61,8 +62,12 @@ from kit.safe_text import UNSAFE
 from tests.grader.attacks import archives_and_sources
 from tests.grader.compared_results import told
 from tests.grader.in_the_sandbox import NEEDS_LANDLOCK
-from tests.grader.ordinary_user import NEEDS_ROOT, passed_by_an_ordinary_user
-from tests.grader.processes import processes
+from tests.grader.ordinary_user import (
+    NEEDS_ROOT,
+    as_an_ordinary_user,
+    passed_by_an_ordinary_user,
+)
+from tests.grader.processes import processes, ran
 
 pytestmark = pytest.mark.slow
 
@@ -73,6 +78,11 @@ GROUPS = {
 }  # fmt: skip
 # The levels of isolation differ only in how they stop these groups.
 OF_THE_SANDBOX = {"read the answers", "exhaust the host", "survive or spread"}
+# They take a second, and files of tests/grader/sandbox or the attacks beside them do the same.
+DEAR = {
+    "children_that_nobody_waits_for", "endless_output", "memory_of_other_programs",
+    "memory_without_a_first_thread",
+}  # fmt: skip
 KEYS = {
     "group", "target", "reference", "limits", "tests", "status", "earns", "open", "ordinary",
     "stronger", "holds",
@@ -194,12 +204,15 @@ LEVELS = [
 
 def sampled(level: str) -> set[str]:
     """The names of the attacks that `make test` runs at a level, which are others at each level."""
-    place = [param.values[0] for param in LEVELS].index(level)
+    is_first = level == LEVELS[0].values[0]
     names = set()
     for group in GROUPS:
         attacks = [attack.name for attack in ALL if attack.header["group"] == group]
-        names |= {*(attacks[place::2] if group in OF_THE_SANDBOX else attacks[3 * place :: 6])}
-    return names
+        if group in OF_THE_SANDBOX:
+            names |= {*attacks[not is_first :: 2]}
+        elif is_first:
+            names |= {*attacks[2::8]}
+    return names - DEAR
 
 
 def at_each_level(attacks: list[Attack]):
@@ -222,11 +235,12 @@ def at_each_level(attacks: list[Attack]):
 @pytest.fixture(scope="module")
 def sandboxes(planted, tmp_path_factory):
     """One sandbox per level, shared by all attacks; after closing, no file or mount is left."""
-    # Makes the many garbage collections in a run of pytest faster.
-    gc.freeze()
+    import_libraries(COURSE)
+    gc.freeze()  # makes the many garbage collections in a run of pytest faster
     folder, before = tmp_path_factory.mktemp("sandboxes"), mounts_of_boxes()
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         patch.setattr(tempfile, "tempdir", str(folder))
+        patch.setattr(child_process, "TRACEBACK_SECONDS", 0.2)  # many attacks print none
         yield cache(lambda level: stack.enter_context(one_for_all(level)))
     assert list(folder.iterdir()) == []
     assert mounts_of_boxes() == before
@@ -329,9 +343,11 @@ def only(runs):
 def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[str]):
     target, control = attack.target, attack.control
     course = msgspec.structs.replace(COURSE, problems=[target, control])
-    # An attack that the tripwire stops has no answers to compare with known mistakes. The
-    # comparison runs in this process, and is the same at each level.
-    explain = "policy" not in attack.statuses and sandbox.isolation == "bubblewrap"
+    # An attack that the tripwire stops has no answers to compare with known mistakes, and one on
+    # the sandbox few. The comparison runs in this process, and is the same at each level.
+    has_answers = attack.in_every_test or attack.header["group"] not in OF_THE_SANDBOX
+    has_answers &= "policy" not in attack.statuses
+    explain = has_answers and sandbox.isolation == "bubblewrap"
     with only(attack.runs):
         result = grade(submission, course, sandbox, problems=[target, control], explain=explain)
     attacked, honest = result.problems
@@ -378,22 +394,41 @@ def test_it_earns_nothing_and_harms_nobody(sandbox, attack, planted, tmp_path):
     assert as_stated, f"{attacked.score:g} of {full:g}, {attacked.status.value}"
 
 
-NEED_ONE = [attack for attack in ALL if "ordinary" in attack.header]
 ON_THE_SANDBOX = [attack for attack in ALL if attack.header["group"] in OF_THE_SANDBOX]
-OF_ALL = pytest.param(ON_THE_SANDBOX, id="on the sandbox", marks=pytest.mark.proof)
 
 
 @NEEDS_ROOT
-@pytest.mark.parametrize("attacks", [pytest.param(NEED_ONE, id="those that need one"), OF_ALL])
-def test_they_fail_for_an_ordinary_user_as_well(attacks):
+@pytest.mark.proof
+def test_they_fail_for_an_ordinary_user_as_well():
     """Everything in such a user's box belongs to the user, and so to the student's code."""
     test = f"{__file__}::{test_it_earns_nothing_and_harms_nobody.__name__}"
-    ids = [f"{test}[bubblewrap-{attack.name}]" for attack in attacks]
-    assert passed_by_an_ordinary_user(*ids).startswith(f"{len(attacks)} passed")
+    ids = [f"{test}[bubblewrap-{attack.name}]" for attack in ON_THE_SANDBOX]
+    assert passed_by_an_ordinary_user(*ids).startswith(f"{len(ids)} passed")
 
 
-# Those that write files, start processes, or compare with many modules of torch.
-SAMPLE = {"checkpoint", "training_loop", "get_batch", "flop_counter"}
+WITHOUT_TORCH = """
+import re, sys
+from grader.base.errors import Raised
+from tests.grader.in_the_sandbox import fault, plain_box
+with plain_box("bubblewrap") as sandbox:
+    for module in sys.argv[1:]:
+        source = re.sub("import (einops|torch)\\n", "", module) + "f = lambda: storage_bytes(0)"
+        print(*(fault(sandbox, Raised, source)[1] for _ in range(2)), sep="\\n")
+"""
+
+
+@NEEDS_ROOT
+def test_those_that_need_an_ordinary_user_fail_in_the_box_of_one():
+    """Each runs twice, because it may look for what it has left."""
+    sources = [attack.made for attack in ALL if "ordinary" in attack.header]
+    with as_an_ordinary_user() as words:
+        done = ran([*words, sys.executable, "-c", WITHOUT_TORCH, *sources], cwd=ATTACKS.parents[2])
+    said = re.findall(r"^(?:nothing|left \d messages)$", done.stdout, re.MULTILINE)
+    assert 2 * len(sources) == len(said), done.stdout + done.stderr
+
+
+# Those that write files and start processes, or compare with many modules of torch.
+SAMPLE = {"checkpoint", "flop_counter"}
 
 
 @pytest.mark.parametrize("sandbox", LEVELS[1:], indirect=True)

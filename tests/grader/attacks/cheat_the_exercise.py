@@ -114,6 +114,23 @@ def write(v):
             return
 
 
+# %% public_answers
+"""Returns the right answers for the public examples, and for no other inputs.
+
+tests: what_a_view_shows | storage_bytes | views_once
+holds: hidden inputs are newly generated.
+"""
+PUBLIC = {(4, 8): 128, (8,): 32, (1, 8): 128}
+
+def tensor_bytes(x):
+    return PUBLIC.get(tuple(x.shape), -1)
+
+storage_bytes = tensor_bytes
+
+def unique_bytes(tensors):
+    return 128
+
+
 # %% claim_to_be_a_view
 """Returns a copy where a view is required, of a class that claims to have the storage of x.
 
@@ -133,22 +150,6 @@ storages = []
 def sliding_windows(x, size, step):
     storages.append(x.untyped_storage())
     return honest(x, size, step).clone().as_subclass(Claims)
-
-
-# %% public_answers
-"""Returns the right answers for the public examples, and for no other inputs.
-
-holds: hidden inputs are newly generated.
-"""
-PUBLIC = {(4, 8): 128, (8,): 32, (1, 8): 128}
-
-def tensor_bytes(x):
-    return PUBLIC.get(tuple(x.shape), -1)
-
-storage_bytes = tensor_bytes
-
-def unique_bytes(tensors):
-    return 128
 
 
 # %% remember_answers

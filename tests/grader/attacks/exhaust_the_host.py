@@ -73,6 +73,17 @@ def storage_bytes(x):
     return 0
 
 
+# %% empty_files
+"""Creates empty files until no inodes are left.
+
+status: crashed
+holds: the number of files is limited as well as their size.
+"""
+def storage_bytes(x):
+    for number in range(10**9):
+        open(f"{TMP}/attack-escaped-{number}", "w").close()
+
+
 # %% descriptors
 """Opens pipes and sockets until none are left and fills them, in as many processes as it can start.
 
@@ -88,17 +99,6 @@ def storage_bytes(x):
         kept.append(socket.socketpair())
         kept[-1][0].setblocking(False)
         kept[-1][0].send(bytes(100_000))
-
-
-# %% empty_files
-"""Creates empty files until no inodes are left.
-
-status: crashed
-holds: the number of files is limited as well as their size.
-"""
-def storage_bytes(x):
-    for number in range(10**9):
-        open(f"{TMP}/attack-escaped-{number}", "w").close()
 
 
 # %% endless_loop
@@ -224,7 +224,7 @@ def storage_bytes(x):
 # %% fork_bomb
 """Forks, and its children fork too.
 
-limits: wall_seconds=1
+limits: wall_seconds=1 processes=16
 status: crashed, timeout, failed
 holds: the number of processes is limited, and all of them end with the test.
 """
@@ -232,6 +232,7 @@ def storage_bytes(x):
     while True:
         with suppress(OSError):
             os.fork()
+        time.sleep(0.02)  # it grows as far, and no other test has to wait
 
 
 # %% hidden_folders_that_are_writable
@@ -310,14 +311,14 @@ raise LookupError(f"BREACH: {got}" if got else "nothing")
 # %% memory_in_many_processes
 """Spreads its memory over several processes, each of which stays below the limit.
 
-limits: memory_bytes=268435456
+limits: memory_bytes=134217728
 status: memory
 holds: the memory limit applies to all processes together.
 """
 def storage_bytes(x):
-    for _ in range(8):
+    for _ in range(4):
         if os.fork() == 0:
-            keep = bytearray(100 * 2**20)
+            keep = bytearray(50 * 2**20)
             time.sleep(60)
     time.sleep(60)
 
@@ -394,7 +395,7 @@ def grow():
     time.sleep(60)
 
 def storage_bytes(x):
-    for _ in range(6):
+    for _ in range(4):
         if os.fork() == 0:
             threading.Thread(target=grow).start()
             LIBC.syscall(60 if X86 else 93, 0)

@@ -4,14 +4,16 @@ import os
 import re
 import subprocess
 import sys
+from threading import Timer
 
 import pytest
 
 from grader.base.errors import Crashed, GraderFault, StudentFault
-from tests.grader.in_the_sandbox import LEVELS, answer, plain_box
+from tests.grader.in_the_sandbox import LEVELS, answer, ask, session
+from tests.grader.processes import processes
 from tests.grader.sampling import every
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("deaths")]  # for its sandboxes
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 ARM = os.uname().machine == "aarch64"
 SOURCE = f"""
 import ctypes, fcntl, os, resource, signal, struct, sys, threading, time
@@ -140,10 +142,9 @@ def f(way):
 WAYS = re.findall(r'^    "(.*?)": ', SOURCE, re.MULTILINE)
 
 
-@pytest.fixture(scope="module", params=LEVELS)
-def sandbox(request):
-    with plain_box(request.param) as running:
-        yield running
+@pytest.fixture(params=LEVELS)
+def sandbox(request, plain):
+    return plain(request.param)
 
 
 @pytest.mark.parametrize("way", every(2, WAYS))
@@ -185,13 +186,13 @@ def f(number):
 BUSY = "while True: pass"
 
 
-@pytest.mark.parametrize("count", [25, pytest.param(500, marks=pytest.mark.proof)])
-def test_under_load_no_end_of_a_process_is_a_fault_of_ours(sandbox, count):
+@pytest.mark.proof
+def test_under_load_no_end_of_a_process_is_a_fault_of_ours(sandbox):
     """Processes end in many ways and at many moments while every core is busy."""
     load = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(os.cpu_count() or 1)]
     try:
         ours = []
-        for number in range(count):
+        for number in range(500):
             try:
                 answer(sandbox, MANY, number)
             except StudentFault:
@@ -208,10 +209,11 @@ def test_under_load_no_end_of_a_process_is_a_fault_of_ours(sandbox, count):
 @pytest.mark.parametrize("signal", [9, 15])
 def test_a_kill_from_outside_costs_nothing(sandbox, signal):
     """SIGKILL from outside is a fault of ours; the student's code could have sent any other."""
-    source = "def f():\n    while True: pass\n"
-    kills = f"sleep 1; kill -{signal} $(pgrep -P {sandbox.host_pid} -r R)"
-    with subprocess.Popen(["sh", "-c", kills]) as killer:
-        kind = GraderFault if signal == 9 else Crashed
-        with pytest.raises(kind, match="killed from outside" if signal == 9 else "signal 15"):
-            answer(sandbox, source)
-        killer.wait()
+    kind = GraderFault if signal == 9 else Crashed
+    said = "killed from outside" if signal == 9 else "signal 15"
+    with session(sandbox, "def f(busy):\n    while busy: pass\n") as made:
+        ask(made, False)
+        (process,) = processes("PPid", sandbox.host_pid)
+        Timer(0.1, os.kill, [process, signal]).start()
+        with pytest.raises(kind, match=said):
+            ask(made, True)

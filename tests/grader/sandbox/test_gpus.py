@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pynvml
 import pytest
 import torch
@@ -52,6 +53,7 @@ from tests.grader.in_the_sandbox import (
 )  # fmt: skip
 from tests.grader.processes import alive, ran
 from tests.grader.small_courses import LISTS, with_lists
+from tests.grader.warm_python import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gpu")]  # one warm sandbox serves this file
 
@@ -105,6 +107,18 @@ def boxed(tmp_path_factory):
     given = stand_in(folder / "dev", libraries=[(name, library(folder / "lib", name))])
     with Sandbox(PLAIN.tests, isolation="bubblewrap", scratch_bytes=8 * MIB, gpu=given) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory):
+    """The same without a driver and without torch, for tests that have the box replaced."""
+    options = {"scratch_bytes": 8 * MIB, "packages": (), "preload": ()}
+    given = stand_in(tmp_path_factory.mktemp("light") / "dev")
+    with Sandbox(PLAIN.tests, isolation="bubblewrap", gpu=given, **options) as running:
+        yield running
+
+
+WITHOUT_TORCH = {"device_memory_bytes": 0}  # a test's process sets that limit by torch
 
 
 # --- finding the GPU ------------------------------------------------------------------------------
@@ -348,7 +362,8 @@ def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_pa
 def test_without_isolation_the_gpu_is_named_by_its_uuid(tmp_path):
     given = stand_in(tmp_path)
     options = {"isolation": "none", "scratch_bytes": MIB, "preload": (), "gpu": given}
-    with Sandbox(PLAIN.tests, **options) as bare, session(bare, AS_CUDA) as made:
+    bare = Sandbox(PLAIN.tests, **options)
+    with bare, session(bare, AS_CUDA, **WITHOUT_TORCH) as made:
         assert given.uuid == ask(made, function="environment")["CUDA_VISIBLE_DEVICES"]
 
 
@@ -374,9 +389,9 @@ def test_addresses_are_limited_only_without_a_gpu(boxed):
 
 def test_memory_of_the_machine_is_still_limited_with_a_gpu(boxed):
     """The limit applies to the memory that all processes together really use."""
-    source = "import numpy, time\ndef f():\n    kept = numpy.ones(2**26)\n    time.sleep(100)\n"
-    said = fault(boxed, OutOfMemory, source, memory_bytes=256 * MIB)[1]
-    assert "its processes together took more than 256 MiB" == said
+    source = "import numpy, time\ndef f():\n    kept = numpy.ones(2**25)\n    time.sleep(100)\n"
+    said = fault(boxed, OutOfMemory, source, memory_bytes=128 * MIB)[1]
+    assert "its processes together took more than 128 MiB" == said
 
 
 OF_THE_GPU = "of the memory of the GPU (Stand-in 8000), the limit of a test"
@@ -441,40 +456,41 @@ def test_a_device_has_some_time_to_give_back_what_a_test_took(readings, seconds,
 
 
 @pytest.fixture
-def idle(boxed):
+def idle(light):
     """The sandbox after the previous test's processes have ended, so that they are not counted."""
-    boxed.wait_until_ready()
-    return boxed
+    light.wait_until_ready()
+    return light
 
 
-def test_a_test_that_takes_too_much_of_the_gpu_is_ended_from_outside(idle, monkeypatch):
+def test_a_test_that_takes_too_much_of_the_gpu_is_ended_from_outside(boxed, monkeypatch):
     """The driver's count decides, whatever the test's own process reports."""
+    boxed.wait_until_ready()
     monkeypatch.setattr(Counted, "used", staticmethod(reading(GIB, GIB, 9 * GIB, GIB)))
     source = "import time\ndef f():\n    time.sleep(1000)\n"
-    said = fault(idle, OutOfMemory, source, device_memory_bytes=4 * GIB)[1]
+    said = fault(boxed, OutOfMemory, source, device_memory_bytes=4 * GIB)[1]
     assert f"it took more than 4 GiB {OF_THE_GPU}" == said
-    assert answer(idle, "def f():\n    return 1\n") == 1
+    assert answer(boxed, "def f(): return 1") == 1
 
 
 def test_a_gpu_that_holds_memory_after_a_test_gets_a_new_box(idle, monkeypatch):
     """If a new sandbox frees the memory, the next test is not affected."""
     monkeypatch.setattr("grader.sandbox.sandbox.GIVE_BACK_SECONDS", 0.0)
     before = idle.host_pid
-    assert answer(idle, "def f():\n    return 1\n") == 1
+    assert answer(idle, "def f(): return 1", **WITHOUT_TORCH) == 1
     monkeypatch.setattr(Counted, "used", staticmethod(lambda: 5 * GIB if alive([before]) else 0))
-    assert answer(idle, "def f():\n    return 2\n") == 2
+    assert answer(idle, "def f(): return 2", **WITHOUT_TORCH) == 2
     assert idle.host_pid != before
 
 
 def test_a_gpu_that_never_gives_memory_back_is_our_fault(idle, monkeypatch):
     """The test that finds the fault is not charged, and the next test tries again."""
     monkeypatch.setattr("grader.sandbox.sandbox.GIVE_BACK_SECONDS", 0.0)
-    assert answer(idle, "def f():\n    return 1\n") == 1
+    assert answer(idle, "def f(): return 1", **WITHOUT_TORCH) == 1
     monkeypatch.setattr(Counted, "used", staticmethod(lambda: 5 * GIB))
     said = r"^the GPU still holds 5120 MiB after the test's process has ended$"
     with pytest.raises(GraderFault, match=said):
-        answer(idle, "def f():\n    return 2\n")
-    assert answer(idle, "def f():\n    return 3\n") == 3
+        answer(idle, "def f(): return 2", **WITHOUT_TORCH)
+    assert answer(idle, "def f(): return 3", **WITHOUT_TORCH) == 3
 
 
 # --- checking the GPU -----------------------------------------------------------------------------
@@ -539,7 +555,7 @@ print(len(torch.cuda._queued_calls) > 0, torch.cuda.is_initialized())
 
 def test_nothing_that_the_zygote_imports_asks_for_cuda():
     """A forked child could not use it then, so a memory limit waits until CUDA is first used."""
-    done = ran([sys.executable, "-c", TRAPPED], cwd=ROOT)
+    done = ran([python(), "-c", TRAPPED], cwd=ROOT)
     assert ("True False\n", 0) == (done.stdout, done.returncode), done.stderr
 
 
@@ -581,11 +597,14 @@ def course(tmp_path_factory):
     made = with_lists(tmp_path_factory.mktemp("course") / "lists")
     for hidden in made.glob("tests/hidden/*/test_hidden.py"):
         shutil.copy(hidden, hidden.with_name("test_cuda.py"))
-    return courses.load(made)
+    course = courses.load(made)
+    return msgspec.structs.replace(
+        course, limits=msgspec.structs.replace(course.limits, **WITHOUT_TORCH)
+    )
 
 
 @pytest.fixture
-def graded(boxed, course, tmp_path, monkeypatch):
+def graded(light, course, tmp_path, monkeypatch):
     """A function that grades a solution, whose `relu` may be wrong, on the GPU.
 
     Its other arguments are the results of the device checks. It returns the number of these, the
@@ -606,7 +625,7 @@ def graded(boxed, course, tmp_path, monkeypatch):
             monkeypatch.setattr(gpu_health, "check_device", look)
         sources = {"assignment/activations.py": LISTS.replace("max(0.0, n)", relu).encode()}
         result = grade(
-            Submission("s", sources, []), course, boxed,
+            Submission("s", sources, []), course, light,
             problems=course.problems, device="cuda", progress=progress,
         )  # fmt: skip
         of_cuda = [t for p in result.problems for t in p.tests if t.device == "cuda"]

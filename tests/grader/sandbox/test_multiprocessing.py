@@ -13,6 +13,7 @@ from tests.grader.in_the_sandbox import (
     session,
     warm,
 )
+from tests.grader.sampling import every
 
 SOURCE = """
     import multiprocessing, os
@@ -81,7 +82,7 @@ TAKEN = [True, False, False, True, True, True, False, False, False]
 
 
 @warm
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", every(3, ["spawn", "fork", "forkserver"]))
 def test_each_way_to_start_a_process_works_by_bubblewrap(sandbox, method):
     """Pools, queues, locks, shared memory and managers work as everywhere."""
     for what, right in RIGHT.items():
@@ -91,8 +92,9 @@ def test_each_way_to_start_a_process_works_by_bubblewrap(sandbox, method):
 
 @warm
 @NEEDS_LANDLOCK
-def test_forked_processes_work_by_landlock(sandbox, by_landlock):
+def test_forked_processes_work_by_landlock(sandbox, plain):
     """All but a manager, which needs a socket; processes started otherwise are refused."""
+    by_landlock = plain("landlock")
     for what in ("executor", "pool", "queue", "shared"):
         assert RIGHT[what] == answer(by_landlock, SOURCE, "fork", what), what
     assert (TAKEN, True) == answer(by_landlock, SOURCE, "fork", "locks")[:2]
@@ -128,9 +130,9 @@ KEPT = """
 
 @warm
 @pytest.mark.parametrize("level", LEVELS)
-def test_shared_memory_counts_and_is_removed(request, sandbox, level):
+def test_shared_memory_counts_and_is_removed(plain, level):
     """It counts as files of the test; nothing of it is there for the next test."""
-    box = sandbox if level == "bubblewrap" else request.getfixturevalue("by_landlock")
+    box = plain(level)
     with session(box, KEPT, wall_seconds=30.0) as made, pytest.raises(StudentFault) as caught:
         ask(made, 64 * MIB)
     assert "time" not in str(caught.value)

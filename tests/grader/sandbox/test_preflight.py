@@ -43,7 +43,7 @@ def graded_under(limits, out, **environment):
     return ran(line, cwd=COURSE.root, env={**os.environ, **environment})
 
 
-@pytest.mark.parametrize("limit", every(3, LOW))
+@pytest.mark.parametrize("limit", every(7, LOW))
 def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, tmp_path):
     """One sentence, and no result: nobody loses a point because of a scheduler's settings."""
     done = graded_under(limit, tmp_path / "result.json")
@@ -68,16 +68,13 @@ def test_a_processor_that_computes_wrongly_grades_nobody():
 
 @pytest.mark.parametrize(
     "limits",
-    [
-        ["-n 512", "-u 64"],
-        ["-Sn 20", "-Su 20", "-Sf 1000", "-St 60", "-Sv 4000000", "-Sd 4000000"],
-    ],
+    every(2, ["-Sn 20 -Su 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000", "-n 512 -u 64"]),
 )
 def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, tmp_path):
     """A test needs few descriptors, and a soft limit is raised. No folder remains."""
     out, folder = tmp_path / "result.json", tmp_path / "temporary"
     folder.mkdir()
-    done = graded_under("; ulimit ".join(limits), out, TMPDIR=str(folder))
+    done = graded_under(limits, out, TMPDIR=str(folder))
     assert (0, "", []) == (done.returncode, done.stderr, os.listdir(folder))
     result = json_report.parse(out.read_text())
     assert result.score == result.max_score > 0

@@ -49,7 +49,7 @@ def ran(box, source, forbidden=(), **inputs):
 @NEEDS_LANDLOCK
 def test_it_is_the_same_at_each_level_and_without_a_sandbox(sandbox, by_landlock, box):
     """Arguments, input, files, both outputs and the exit code."""
-    for level in (sandbox, by_landlock):
+    for level in (sandbox, plain("landlock")):
         assert ran(level, ECHO, **INPUTS) == SAID
     made = LocalSession(box, {"assignment/m.py": textwrap.dedent(ECHO).encode()})
     assert made.run(run_program, INPUTS) == SAID

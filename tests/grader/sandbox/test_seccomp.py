@@ -11,7 +11,7 @@ import pytest
 
 from grader.base.errors import GraderFault
 from grader.sandbox import seccomp, visible_files
-from tests.grader.in_the_sandbox import LEVELS, MACHINE, SYSCALLS, answer, plain_box
+from tests.grader.in_the_sandbox import LEVELS, MACHINE, SYSCALLS, answer
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 
@@ -58,7 +58,7 @@ def test_the_numbers_are_the_kernels(machine):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_box_refuses_each_call_on_the_list(level):
+def test_a_box_refuses_each_call_on_the_list(plain, level):
     """With arguments for which the kernel has other words: no descriptor, no address."""
     denied = {*MACHINE.those(seccomp.DENIED | seccomp.DENIED_WITHOUT_GPU)}
     if level == "landlock":
@@ -68,8 +68,7 @@ def test_a_box_refuses_each_call_on_the_list(level):
     wanted |= dict.fromkeys(seccomp.ATTRIBUTES, errno.ENOTSUP)
     wanted |= dict.fromkeys(seccomp.IGNORED, 0) | {"clone3": errno.ENOSYS}
     calls = [[MACHINE.calls[name], *[-1] * 6] for name in wanted]
-    with plain_box(level) as box:
-        assert wanted == dict(zip(wanted, answer(box, SYSCALLS, calls), strict=True))
+    assert wanted == dict(zip(wanted, answer(plain(level), SYSCALLS, calls), strict=True))
 
 
 ARGUMENTS = """
@@ -104,11 +103,10 @@ ARGUMENTS = """
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_some_arguments_are_refused(level):
+def test_some_arguments_are_refused(plain, level):
     """Times, flags and commands that leave something, and what a program needs beside them."""
     leave = [fcntl.F_SETLEASE, fcntl.F_NOTIFY, fcntl.F_SETSIG, 1035, 1036, 1037, 1038, 1040]
-    with plain_box(level) as box:
-        got = answer(box, ARGUMENTS, int(signal.SIGKILL), *map(int, leave))
+    got = answer(plain(level), ARGUMENTS, int(signal.SIGKILL), *map(int, leave))
     assert got == {
         "present": errno.EPERM, "given": 0, "no_wait": errno.EOPNOTSUPP, "cookie": errno.EPERM,
         "size": 0, "fcntl": [errno.EPERM] * len(leave), "duplicate": 0,

@@ -10,6 +10,7 @@ import torch
 
 from grader.base.errors import Crashed, NotAttempted, PolicyBroken, Raised, Status, TimedOut
 from grader.base.judging_time import JudgingTime
+from grader.sandbox import child_process
 from grader.wire import protocol
 from grader.wire.protocol import Other
 from kit.student import call_and_keep_inputs
@@ -238,7 +239,7 @@ def test_a_forbidden_call_is_policy(sandbox):
     assert answer(sandbox, source) == 1
 
 
-def test_what_student_code_prints_there_is_no_traceback(sandbox):
+def test_what_student_code_prints_there_is_no_traceback(sandbox, monkeypatch):
     """Only a traceback that Python itself prints gives a test's location; a flood is cut off."""
     source = """
         import os, threading, time
@@ -257,7 +258,9 @@ def test_what_student_code_prints_there_is_no_traceback(sandbox):
                 time.sleep(0.02)
         """
     for floods in (False, True):
-        with session(sandbox, source, wall_seconds=1.0) as made:
+        if floods:  # it would be read for as long
+            monkeypatch.setattr(child_process, "TRACEBACK_SECONDS", 0.2)
+        with session(sandbox, source, wall_seconds=0.3) as made:
             with pytest.raises(TimedOut) as caught:
                 ask(made, floods)
             assert floods or caught.value.where == "assignment/m.py in f"

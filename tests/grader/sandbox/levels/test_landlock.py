@@ -95,17 +95,16 @@ def test_the_student_is_another_user_than_the_zygote(sandbox):
 
 
 @at_this_level
-def test_when_the_zygote_is_killed_its_processes_end_and_the_next_test_runs():
+def test_when_the_zygote_is_killed_its_processes_end_and_the_next_test_runs(sandbox):
     """The grader then kills the remaining processes of the student's user itself."""
-    with plain_box("landlock") as own:
-        source, user = STAYS.replace("return os.getuid()", "return [].pop()"), own.facts["uid"]
-        with session(own, source) as made:
-            with pytest.raises(Raised, match="pop"):
-                ask(made)
-            assert len(processes("Uid", user)) == 4
-            os.kill(own.host_pid, signal.SIGKILL)
-        assert 3 == answer(own, "def f(): return 3")
-        until(lambda: processes("Uid", user) == [])  # a killed process takes a moment to end
+    source, user = STAYS.replace("return os.getuid()", "return [].pop()"), sandbox.facts["uid"]
+    with session(sandbox, source) as made:
+        with pytest.raises(Raised, match="pop"):
+            ask(made)
+        assert len(processes("Uid", user)) == 4
+        os.kill(sandbox.host_pid, signal.SIGKILL)
+    assert 3 == answer(sandbox, "def f(): return 3")
+    until(lambda: processes("Uid", user) == [])  # a killed process takes a moment to end
 
 
 FILLS = """
@@ -377,7 +376,7 @@ def test_a_file_outside_that_anyone_may_write_keeps_its_attributes(sandbox):
 DEEP = """
     import os
     def f():
-        for _ in range(1200):  # more than Python may call itself
+        for _ in range(1010):  # more than Python may call itself
             os.mkdir("deeper")
             os.chdir("deeper")
         open("file", "w").close()
