@@ -329,8 +329,9 @@ def test_all_failures_of_a_problem_are_shown_within_the_limits(work):
     An import that does not end is told as that: its module and the line, no limit of a test.
     """
     limit_is(work, "cpu_seconds = 10", "cpu_seconds = 0.4")
-    once = "import os\nif not os.path.exists('begun'):\n    open('begun', 'w')\n    while 1:\n        1\n"
-    changed(work / "assignment/linear.py", "import torch\n", f"{once}import torch\n")
+    once = "import os\nif not os.path.exists('begun'):\n    open('begun', 'w')\n"
+    once += "    while True:\n        pass\nimport torch\n"
+    changed(work / "assignment/linear.py", "import torch\n", once)
     body = "    # BEGIN SOLUTION(lr_schedule)\n"
     wrong = "    while (it, warmup_iters, max_learning_rate) == (20, 10, 1.0):\n        pass\n"
     wrong += "    if it == 30:\n        return 9.0\n"
