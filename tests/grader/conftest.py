@@ -1,6 +1,7 @@
 """Fixtures for the tests of the grader: the repository, the command, and copies of the course."""
 
 import gc
+import os
 import re
 import shutil
 import signal
@@ -34,6 +35,8 @@ from tests.grader.sampling import thirds
 from tests.grader.warm_python import python
 
 ROOT = Path(__file__).resolve().parents[2]
+# As `make` does: the threads of several processes of pytest would wait for one another.
+os.environ["OMP_NUM_THREADS"] = "1"
 # Libraries create many objects and hardly any garbage; Python's default would look at them often.
 gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
 # Hypothesis generates the same examples in every run, however slow the machine is.

@@ -36,8 +36,8 @@ moment, seconds, whom, number, *command = sys.argv[1:]
 PR_SET_CHILD_SUBREAPER = 36
 ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
-def children(pid):
-    found = [s for s in statuses() if s["PPid"] == str(pid) and s["State"][0] != "Z"]
+def children(*pids):
+    found = [s for s in statuses() if int(s["PPid"]) in pids and s["State"][0] != "Z"]
     return [(int(status["Pid"]), status["Name"]) for status in found]
 
 def watched(pid):
@@ -48,12 +48,12 @@ REACHED = {
     "start": lambda: watched(process.pid),
     "box": lambda: any(name == "bwrap" for _, name in children(process.pid)),
     "pool": lambda: len(children(process.pid)) >= 2,
-    "trials": lambda: "bwrap" in [n for p, _ in children(process.pid) for _, n in children(p)],
+    "trials": lambda: "bwrap" in dict(map(reversed, children(*dict(children(process.pid))))),
 }
 pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 process = subprocess.Popen(command, **pipes, start_new_session=True)
 while process.poll() is None and not REACHED[moment]():
-    time.sleep(0.005)
+    time.sleep(0.03)
 time.sleep(float(seconds))
 (os.kill if whom == "pid" else os.killpg)(process.pid, int(number))
 out, err = process.communicate()
@@ -89,7 +89,8 @@ MOMENTS = [
     pytest.param(("start", 0.0, "pid", SIGINT), id="at the start"),
     pytest.param(("box", 0.0, "pid", SIGINT), id="as the box starts", marks=pytest.mark.proof),
     pytest.param(("box", 0.0, "group", SIGINT), id="as the box starts, from a terminal"),
-    pytest.param(("box", 0.3, "pid", SIGTERM), id="SIGTERM"),
+    pytest.param(("start", 0.0, "pid", SIGTERM), id="SIGTERM"),
+    pytest.param(("box", 0.3, "pid", SIGTERM), id="SIGTERM later", marks=pytest.mark.proof),
 ]
 for i in range(4):
     when = ("start", random.Random(i).uniform(0, 4), ("pid", "group")[i % 2], SIGINT)
@@ -124,6 +125,7 @@ def test_a_validation_that_is_interrupted_leaves_nobody(moment, interrupted, tmp
     """A Ctrl-C in a terminal reaches its child processes as well; their sandboxes end, too."""
     course = small_courses.plain_python(tmp_path / "course")  # has no torch to import
     arguments = ("validate", "--course", course, "--jobs", "2", "--matrix", tmp_path / "m.json")
+    arguments += ("--only", "mean_length")
     assert interrupted(*arguments, moment=moment) == (128 + moment[-1], "", INTERRUPTED, [])
     assert not (tmp_path / "m.json").exists()
 

@@ -33,7 +33,7 @@ def read(text):
 
 
 BAD = {
-    "loop": "takes more than 0.5 seconds of processor time",
+    "loop": "takes more than 0.25 seconds of processor time",
     "crash": "ended the process that read it (SIGSEGV)",
     "exit": "ended the process that read it (code 7)",
     "fill": "takes more than 1024 MiB of memory",
@@ -44,7 +44,7 @@ BAD = {
 
 def test_a_text_costs_only_itself():
     """Each bad text has its reason, and a new process reads the next one, however long it is."""
-    with LimitedReader(read, seconds=0.5, kind=str) as reader:
+    with LimitedReader(read, seconds=0.25, kind=str) as reader:
         for text in ("a", *BAD, "b", "loop", "x" * 5_000_000, "c"):
             found = reader.found_in(text)
             said = found.reason if isinstance(found, Unread) else found

@@ -63,7 +63,7 @@ def test_the_sample_is_graded_with_exit_code_0(grader, root, tmp_path):
     assert f'<span class="at">{line[1]}</span>' in page.split("line marked")[1][:60]
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_the_reference_has_every_point(grader, typed, root, tmp_path):
     """A CPU run has full marks, with pending points; merged with a CUDA run, all points."""
     right = tmp_path / "right"
@@ -253,13 +253,13 @@ FAILS = "echo 'bwrap: setting up uid map: Permission denied' >&2\nexit 1"
     ],
     ids=["no bubblewrap", "one that fails"],
 )
-def test_without_a_box_nothing_is_graded(typed, root, tmp_path, monkeypatch, program, said):
+def test_without_a_box_nothing_is_graded(typed, tiny, tmp_path, monkeypatch, program, said):
     """The grader fails closed: it exits with 3 and says what is missing, or quotes bubblewrap."""
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin" if program else str(tmp_path))
     if program:
         (tmp_path / "bwrap").write_text(program)
         (tmp_path / "bwrap").chmod(0o755)
-    code, out, text = typed("grade", root, "--isolation", "bubblewrap")
+    code, out, text = typed("grade", *tiny, "--isolation", "bubblewrap")
     assert code == 3
     assert said in out + typed.err + text
 

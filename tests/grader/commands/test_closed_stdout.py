@@ -45,12 +45,12 @@ CLOSED = "grader: the report cannot be printed: stdout is closed\n"
 @pytest.mark.parametrize(
     ("redirections", "written", "code", "said"),
     [
-        ("| true; exit ${PIPESTATUS[0]}", True, 0, ""),
+        pytest.param("| true; exit ${PIPESTATUS[0]}", True, 0, "", marks=pytest.mark.proof),
         ("| head -1; exit ${PIPESTATUS[0]}", True, 0, ""),
         ("> /dev/full", True, 0, f"grader: {NO_SPACE}"),
         (">&-", True, 0, CLOSED),
         (">&- <&- 2>&-", True, 0, ""),
-        ("> /dev/null", True, 0, ""),
+        pytest.param("> /dev/null", True, 0, "", marks=pytest.mark.proof),
         ("| true; exit ${PIPESTATUS[0]}", False, 0, ""),
         ("> /dev/full", False, 3, f"grader: this machine cannot do this now: {NO_SPACE}"),
         (">&-", False, 2, CLOSED),

@@ -207,7 +207,7 @@ def test_every_parameter_has_a_help_and_every_help_a_parameter():
 
 @pytest.mark.parametrize(
     ("name", "parameter", "value"),
-    every(3, WRONG_VALUES),
+    every(6, WRONG_VALUES),
     ids=[f"{name}-{parameter.name}-{value:.12}" for name, parameter, value in WRONG_VALUES],
 )
 def test_a_refused_value_changes_nothing(
@@ -275,7 +275,7 @@ def other_names(path, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "output", "other"),
-    every(3, PAIRS),
+    every(6, PAIRS),
     ids=[f"{name}-{output.name}-{other.name}" for name, output, other in PAIRS],
 )
 def test_an_output_never_overwrites_an_input(call, places, tmp_path, name, output, other):
@@ -333,7 +333,7 @@ TWO_OUTPUTS = [
 
 @pytest.mark.parametrize(
     ("name", "one", "other"),
-    every(3, TWO_OUTPUTS),
+    every(6, TWO_OUTPUTS),
     ids=[f"{name}-{one.name}-{other.name}" for name, one, other in TWO_OUTPUTS],
 )
 def test_two_outputs_never_have_one_name(call, places, tmp_path, name, one, other):

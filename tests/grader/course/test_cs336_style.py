@@ -12,11 +12,9 @@ import pytest
 
 from grader.course import courses
 from grader.grading.grade import grade
-from grader.sandbox import levels
-from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
 
-pytestmark = pytest.mark.xdist_group("cs336")  # these modules are graded once for this file
+pytestmark = pytest.mark.xdist_group("sandbox")  # these modules are graded once for this file
 
 LINEAR = """
 import math
@@ -121,15 +119,14 @@ def with_the_rest_of(reference: str, source: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def graded():
+def graded(sandbox):
     """The results of these modules, by problem."""
     course, modules = courses.load(), {}
     for name, source in {"linear": LINEAR, "optimizers": OPTIMIZERS}.items():
         reference = (course.reference / f"{name}.py").read_text()
         modules[f"assignment/{name}.py"] = with_the_rest_of(reference, source).encode()
     submission, problems = Submission("one", modules, []), list(map(course.problem, MORE))
-    with Sandbox.of(course, isolation=levels.strongest()) as box:
-        result = grade(submission, course, box, problems=problems, explain=False)
+    result = grade(submission, course, sandbox, problems=problems, explain=False)
     return {problem.id: problem for problem in result.problems}
 
 

@@ -5,7 +5,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from grader.publish import student_bundle
 from tests.grader.conftest import changed
 from tests.grader.processes import until
 from tests.grader.sampling import every
+from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ def start(folder, *arguments, module="assignment"):
     """Start a command in an interpreter that lacks what Windows lacks."""
     environment = {**os.environ, "PYTHONPATH": str(LIKE_WINDOWS), "PYTHONIOENCODING": "cp1252"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "cp1252"}
-    command = [sys.executable, "-m", module, *arguments]
+    command = [python(), "-m", module, *arguments]
     return subprocess.Popen(command, cwd=folder, env=environment, **pipes)
 
 
@@ -108,7 +108,7 @@ def test_a_crash_has_its_line_and_ends_no_other_problem(work, root):
 
 def test_ctrl_c_stops_where_no_signal_can_be_sent(solved):
     """The process of the tests is ended if it does not end by itself."""
-    change(solved, 'open("started", "w").close()\n        while True: pass')
+    change(solved, 'open("started", "w").close()\n        __import__("time").sleep(999)')
     with start(solved, "check", "linear") as process:
         until((solved / "started").exists)
         process.send_signal(signal.SIGINT)  # to this process alone

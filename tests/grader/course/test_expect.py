@@ -182,6 +182,7 @@ def test_a_large_value_costs_no_more_than_a_small_one(got):
 SMALL = st.recursive(
     st.none() | st.integers() | st.floats() | st.text() | st.binary(),
     lambda part: st.lists(part) | st.lists(part).map(tuple) | st.dictionaries(st.text(), part),
+    max_leaves=30,
 )
 
 

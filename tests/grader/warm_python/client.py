@@ -10,7 +10,9 @@ import sys
 READ_AT_THE_START = (
     "PYTHON", "LC_", "LANG", "LD_", "OMP_", "MKL_", "OPENBLAS_", "MALLOC_", "GLIBC_",
 )  # fmt: skip
-CAN_BE_FOLLOWED = ("PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE")
+CAN_BE_FOLLOWED = (
+    "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING",
+)  # fmt: skip
 PASSED_ON = (
     *(_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP),
     *(_signal.SIGUSR1, _signal.SIGUSR2, _signal.SIGQUIT),
