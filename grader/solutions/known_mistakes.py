@@ -164,7 +164,10 @@ def _pasted(new: str, old: str) -> str:
 
 def _all(program: str, text: str) -> list[int]:
     """Every position of a text in the program."""
-    return [found.start() for found in re.finditer(f"(?={re.escape(text)})", program)]
+    found = [-1]
+    while (at := program.find(text, found[-1] + 1)) >= 0:
+        found.append(at)
+    return found[1:]
 
 
 def _indentation(program: str, at: int) -> str:

@@ -2,8 +2,6 @@
 
 import subprocess
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -111,7 +109,7 @@ def serious(page, within=None):
     return [(v["id"], v["help"], [node["html"][:160] for node in v["nodes"][:3]]) for v in found]
 
 
-# --- what several tests look at on a page of the site, from one visit, because loading takes long
+# --- what tests look at on a page of the site
 
 
 PHONE, WIDTHS = 400, (400, 1000, 1300, 1600)
@@ -202,48 +200,9 @@ SIDEBAR = """async () => {
 }"""
 
 
-@dataclass(frozen=True)
-class Visit:
-    """What a visit of a page has shown.
-
-    Attributes:
-        requests: The addresses that the page has requested.
-        seen: Errors, warnings and messages of the console.
-        links: The address of each link.
-        headings: The titles of the sections of a chapter.
-        listed: The sections that the sidebar lists.
-        marked: What the sidebar has shown at each section: how many marks, and whether at its link.
-        cut: What is cut off, by width and colour scheme, with folded answers unfolded.
-    """
-
-    requests: list[str]
-    seen: list[str]
-    links: set[str]
-    headings: list[str]
-    listed: list[str]
-    marked: list[int | bool]
-    cut: dict[str, list[str]]
-
-
-@pytest.fixture(scope="session")
-def visited(window, address):
-    """Return the visit of a page; each page is visited once."""
-    return cache(lambda name: _visit(emptied(window), address(name), name))
-
-
 def measured(name):
     """The layouts in which `make test` measures a page."""
     return MEASURED[len(name) % 3]
-
-
-def _visit(page, address, name):
-    page.set_viewport_size({"width": 1400, "height": 900})
-    page.goto(address)
-    links = page.evaluate("[...document.querySelectorAll('a[href]')].map((a) => a.href)")
-    requests = [*page.requests]
-    sidebar = page.evaluate(SIDEBAR) if name[0].isdigit() else ([], [], [])
-    cut = cut_off(page, measured(name))
-    return Visit(requests, [*page.seen], set(links), *sidebar, cut)
 
 
 def cut_off(page, layouts):

@@ -12,7 +12,7 @@ from pybtex.database import parse_file
 from grader.course import courses
 from handout.site import chapter_notebooks
 from tests.grader.sampling import every
-from tests.handout.browsing import WIDTHS, cut_off, measured, serious
+from tests.handout.browsing import SIDEBAR, WIDTHS, cut_off, measured, serious
 from tests.handout.page_figures import CHAPTERS, HANDOUT, IN_ORDER
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
@@ -33,17 +33,20 @@ def opened(page, address):
     return open_page
 
 
-@pytest.mark.parametrize("name", [*PAGES, "search"])
-def test_nothing_leaves_the_page(site, visited, name):
-    """Every request of a page is for an existing file of the site, and the console stays empty."""
-    visit, inside = visited(name), site.as_uri() + "/"
-    assert visit.seen == []
-    assert visit.requests
-    assert [url for url in visit.requests if not url.startswith(inside)] == []
-    text = (site / f"{name}.html").read_text(encoding="utf-8")
-    assert re.findall(r'<(?!a )[^>]+(?:src|href)="[^"]*//[^"]*"', text) == [], (
-        "a file from outside the site"
-    )
+@pytest.mark.parametrize("name", every(5, [*PAGES, "search"]))
+def test_a_page_needs_no_network_and_can_be_read(opened, page, site, name):
+    """All that it requests is in the site, its sidebar follows the reader, nothing is cut off."""
+    page.set_viewport_size({"width": 1400, "height": 900})
+    opened(name)
+    assert page.requests
+    assert [url for url in page.requests if not url.startswith(site.as_uri() + "/")] == []
+    if name in CHAPTERS:
+        headings, listed, marked = page.evaluate(SIDEBAR)
+        assert len(headings) > 3
+        assert headings == listed
+        assert marked == [1, True]
+    assert cut_off(page, measured(name)) == {}
+    assert page.seen == []
 
 
 def test_reports_can_link_to_each_problem(site):
@@ -76,19 +79,23 @@ def test_every_reference_is_cited():
         assert entry.fields["year"].isdigit(), key
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_every_link_leads_somewhere(site, visited, name):
-    links = visited(name).links - {THEME}
+@pytest.mark.parametrize("name", [*PAGES, "search"])
+def test_every_link_leads_somewhere(site, name):
+    text = (site / f"{name}.html").read_text(encoding="utf-8")
+    assert re.findall(r'<(?!a )[^>]+(?:src|href)="[^"]*//[^"]*"', text) == [], (
+        "a file from outside the site"
+    )
+    links = {html.unescape(href) for href in re.findall(r'<a\s[^>]*href="([^"]*)"', text)} - {THEME}
     if name == "bibliography":
         cited = {*map(chapter_notebooks.address_of, BIBLIOGRAPHY.values())} - {""}
         assert cited <= links
         links -= cited
     for href in sorted(links):
-        url, fragment = urldefrag(href)
-        file = site / unquote(url.removeprefix(site.as_uri() + "/"))
+        path, fragment = urldefrag(href)
+        file = site / (unquote(path) or f"{name}.html")
         assert file.is_file(), href
-        text = html.unescape(file.read_text(encoding="utf-8")) if fragment else ""
-        assert not fragment or f'id="{unquote(fragment)}"' in text, href
+        there = html.unescape(file.read_text(encoding="utf-8")) if fragment else ""
+        assert not fragment or f'id="{unquote(fragment)}"' in there, href
 
 
 def test_search_works_from_files(address, page):
@@ -118,7 +125,7 @@ def test_formulas_have_their_font(opened, page):
 
 
 @pytest.mark.parametrize(
-    ("layout", "name"), every(25, product([(1400, "light"), (400, "dark")], [*PAGES, "search"]))
+    ("layout", "name"), every(50, product([(1400, "light"), (400, "dark")], [*PAGES, "search"]))
 )
 def test_axe_finds_nothing_serious(opened, page, layout, name):
     width, scheme = layout
@@ -127,14 +134,6 @@ def test_axe_finds_nothing_serious(opened, page, layout, name):
     opened(name)
     assert serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_the_sidebar_shows_the_section_that_is_read(visited, name):
-    visit = visited(name)
-    assert len(visit.headings) > 3
-    assert visit.headings == visit.listed
-    assert visit.marked == [1, True]
 
 
 def test_the_skip_link_passes_the_sidebar(opened, page):
@@ -147,7 +146,7 @@ def test_the_skip_link_passes_the_sidebar(opened, page):
 
 def test_sections_are_reached_by_keyboard_on_a_phone(opened, page):
     page.set_viewport_size({"width": 400, "height": 900})
-    opened("04_flop_counting")
+    opened("09_data")
     button = page.get_by_role("button", name="Chapters and sections")
     link = page.locator(".sidebar-tree .sections a").nth(1)
     assert not link.is_visible()
@@ -232,11 +231,6 @@ def contrast(one, other):
 
 # Code and tables that are too wide for a phone are in a box that scrolls, shows that it does, and
 # can be reached with the keyboard. Formulas never scroll. From 1,000 pixels on, nothing has to.
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_nothing_is_cut_off(visited, name):
-    assert visited(name).cut == {}
 
 
 @pytest.mark.proof

@@ -9,6 +9,8 @@ import pytest
 from grader.course import courses
 from grader.publish import student_bundle
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("bundle")]
+
 ROOT = Path(__file__).resolve().parents[3]
 COURSES = (".", "examples/tiny_course", "examples/kernels")
 TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
@@ -49,13 +51,11 @@ def files(request):
     return student_bundle.student(courses.load(ROOT / request.param), None)
 
 
-@pytest.mark.slow
 def test_nothing_in_a_bundle_is_said_to_the_staff(files):
     found = {place: said for place, line in texts(files) if (said := for_the_staff(line, files))}
     assert found == {}
 
 
-@pytest.mark.slow
 def test_each_block_of_commands_can_be_pasted(files):
     """It has no comments, which the shell of macOS passes to the command as arguments."""
     pages = [content.decode() for path, content in files.items() if path.endswith(".md")]
@@ -67,3 +67,15 @@ def test_each_block_of_commands_can_be_pasted(files):
     ]
     assert blocks
     assert [block for block in blocks if re.search(r"(?:^| )# ", block, re.MULTILINE)] == []
+
+
+@pytest.mark.parametrize("files", ["."], indirect=True)
+def test_the_markdown_leaves_without_the_marks_of_its_figures(files):
+    """Without the built handout, students read the Markdown as plain text, without these marks."""
+    pages = {
+        path: content
+        for path, content in files.items()
+        if path.endswith(".md") and path.startswith("handout/")
+    }
+    assert b"keeps 8 of 16 bytes" in pages["handout/08_optimizers.md"]
+    assert [path for path, content in pages.items() if b"]{#" in content] == []

@@ -27,7 +27,7 @@ from tests.grader.test_layers import imports
 from tests.grader.warm_python import python
 from tests.handout.browsing import built_once
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("bundle")]
 
 COURSE = courses.load()
 
@@ -60,12 +60,6 @@ def unpacked(bundle, tmp_path):
     folder = tmp_path / "student"
     zipfile.ZipFile(archive).extractall(folder)
     return folder
-
-
-def run(folder, *arguments):
-    """Run a Python command in that folder."""
-    command = [python(), "-m", *map(str, arguments)]
-    return ran(command, cwd=folder)
 
 
 def test_the_bundle_holds_what_a_student_needs_and_nothing_else(bundle):
@@ -115,17 +109,6 @@ def test_a_key_for_the_staff_is_taken_out_with_its_comment(written, left):
     assert left == student_bundle.of_students(written)
 
 
-def test_the_markdown_leaves_without_the_marks_of_its_figures():
-    """Without the built handout, students read the Markdown as plain text, without these marks."""
-    pages = {
-        path: content
-        for path, content in student_bundle.student(COURSE, None).items()
-        if path.endswith(".md") and path.startswith("handout/")
-    }
-    assert b"keeps 8 of 16 bytes" in pages["handout/08_optimizers.md"]
-    assert [path for path, content in pages.items() if b"]{#" in content] == []
-
-
 # What must not be in a bundle, and the complaint about it.
 STAFFS = (
     *("tests/hidden/linear/right.py", "grader/course/courses.py", "examples/linear.pyc"),
@@ -149,32 +132,34 @@ def test_files_of_the_staff_are_found(bundle):
 
 
 @pytest.fixture(scope="module")
-def refused(root, built, tmp_path_factory):
-    """Run `grader release student` in a copy of the course, with some files changed until its end.
+def copied(root, tmp_path_factory):
+    """A copy of the course, which a test changes until its end."""
+    course = copied_course(tmp_path_factory.mktemp("release"))
+    copytree_handout(root, course)
+    return course
+
+
+@pytest.fixture
+def refused(typed, copied, built):
+    """Run `grader release student` for the copy of the course, with some files changed.
 
     The run returns the command's message. The command must exit with 1 and write nothing.
     """
-    course = copied_course(tmp_path_factory.mktemp("release"))
-    copytree_handout(root, course)
-    out = course.parent / "out.zip"
+    out = copied.parent / "out.zip"
 
     def run(changed, handout=built):
-        before = {path: path.read_bytes() for path in changed_in(course, changed) if path.exists()}
+        changed = {copied / path: content for path, content in changed.items()}
+        before = {path: path.read_bytes() for path in changed if path.exists()}
         for path, content in changed.items():
-            (course / path).parent.mkdir(parents=True, exist_ok=True)
-            (course / path).write_bytes(content)
-        command = [python(), "-m", "grader", "release", "student", out, "--handout", handout]
-        done = ran(command, cwd=course)
-        for path in changed_in(course, changed):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        done = typed("release", "student", out, "--handout", handout, "--course", copied)
+        for path in changed:
             path.write_bytes(before[path]) if path in before else path.unlink()
-        assert (done.returncode, out.exists()) == (1, False), done.stderr
-        return done.stderr
+        assert (done[0], out.exists()) == (1, False), done
+        return done[2]
 
     return run
-
-
-def changed_in(course, changed):
-    return [course / path for path in changed]
 
 
 def test_a_bundle_with_files_of_the_staff_is_not_written(refused):
@@ -187,7 +172,7 @@ def test_a_bundle_with_files_of_the_staff_is_not_written(refused):
 def test_without_a_handout_built_from_the_same_text_nothing_is_written(refused, root, tmp_path):
     assert refused({}, handout=tmp_path) == (
         f"grader: nothing was written: the handout is not built in {tmp_path}: run `make "
-        "handout` first\n"
+        "handout` first"
     )
     chapter = "handout/07_linear.md"
     said = refused({chapter: (root / chapter).read_bytes() + b"\nOne more sentence.\n"})
@@ -325,18 +310,12 @@ def test_every_shared_line_is_still_shared(bundle):
     assert [line for line in shared if line not in found] == []
 
 
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        ("--collect-only", r"\d+ tests collected in"),
-        pytest.param("--strict-markers", r"= \d+ passed in", marks=pytest.mark.proof),
-    ],
-)
-def test_pytest_in_the_bundle_is_green_with_the_reference(unpacked, root, option, said):
+@pytest.mark.proof
+def test_pytest_in_the_bundle_is_green_with_the_reference(unpacked, root):
     for path in (root / "grader/solutions/reference").glob("[!_]*.py"):
         shutil.copy(path, unpacked / "assignment")
-    done = run(unpacked, "pytest", option)
-    assert re.search(said, done.stdout), done.stdout
+    done = ran([python(), "-m", "pytest", "--strict-markers"], cwd=unpacked)
+    assert re.search(r"= \d+ passed in", done.stdout), done.stdout
 
 
 @pytest.mark.parametrize(
@@ -359,10 +338,13 @@ def test_the_workflow_of_the_bundle_runs_in_the_bundle(unpacked, root, tmp_path,
     assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith(headline)
 
 
-def test_a_mistake_that_is_not_python_stops_no_search(copy_of_the_course):
+def test_a_mistake_that_is_not_python_stops_no_search(copied, secret):
     """`grader validate` names it; two empty lines in a text are no end of a statement."""
-    with (copy_of_the_course / "tests/hidden/linear/wrong.edits").open("a") as file:
-        file.write("\n[broken] Wrong.\n+ def f(:\n")
-    assert secret_leaks.secrets(courses.load(copy_of_the_course)) == secret_leaks.secrets(COURSE)
+    listed = copied / "tests/hidden/linear/wrong.edits"
+    before = listed.read_text()
+    listed.write_text(f"{before}\n[broken] Wrong.\n+ def f(:\n")
+    found = secret_leaks.secrets(courses.load(copied))
+    listed.write_text(before)
+    assert found == secret
     source = 'x = """\n\n\n"""\n\n\nvalue = compute_the_answer(x)\n'
     assert (7, "value=compute_the_answer(x)") in list(secret_leaks._numbered(source))

@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from scripts import pack_gpu
 from tests.grader.processes import ran
 from tests.grader.sandbox.simulated_machine import ROOT, needs_a_compiler, run
+from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,8 @@ def test_without_a_gpu_the_packed_command_says_so(tmp_path):
     (tmp_path / "packages").mkdir()
     (tmp_path / "packages" / "packed.py").write_text("print('packed')")
     (tmp_path / "prove").write_text(pack_gpu.PROVE)
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    (tmp_path / "python3").symlink_to(python())
+    path = f"{tmp_path}:{os.environ['PATH']}"
     options = ["-p", "no:cacheprovider", "-p", "packed"]
     done = ran(["sh", tmp_path / "prove", *options], env={**os.environ, "PATH": path})
     assert 3 == done.returncode, done.stdout + done.stderr
