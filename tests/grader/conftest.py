@@ -26,7 +26,9 @@ from grader.sandbox.sandbox import Sandbox
 from tests.grader import warm_python
 from tests.grader.in_this_process import (  # noqa: F401  fixtures
     begun,
+    grading,
     processes_start_at_once,
+    reading_here,
     today,
     typed,
 )

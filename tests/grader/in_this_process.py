@@ -2,21 +2,27 @@
 
 import multiprocessing.spawn
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 
 import msgspec
 import pytest
 
 from grader.base.errors import Status
-from grader.classroom import gradebook, setups
+from grader.classroom import batches, gradebook, setups
 from grader.classroom.class_records import Student
-from grader.commands import cli
+from grader.classroom.executor import Ended, Started, graded
+from grader.commands import class_commands, cli
 from grader.course import courses
+from grader.grading import grade
+from grader.grading.local_student import LocalBox, LocalSession
 from grader.report import json_report
 from grader.report.report_contents import Reported
 from grader.results.points import problem_result, submission_result
 from grader.results.result_records import GraderInfo, Outcome, SubmissionInfo
+from grader.sandbox.levels.bubblewrap import BubblewrapLevel
+from grader.submission import submissions
 from grader.submission.submissions import Submission
 from tests.grader.warm_python import python
 
@@ -61,6 +67,38 @@ def typed(monkeypatch, capsys):
 def processes_start_at_once(monkeypatch):
     """Fork the pools' processes from one that has imported torch, instead of importing it again."""
     monkeypatch.setattr(multiprocessing.spawn, "_python_exe", python().encode())
+
+
+class InThisProcess:
+    """Grades without a process or a sandbox of its own; takes the place of a `LocalExecutor`."""
+
+    def __init__(self, course, setup, **_):
+        self._course, self._setup = course, setup
+
+    def run(self, take):
+        with closing(LocalBox()) as box:
+            box.isolation = self._setup.isolation
+            while submission := take():
+                yield Started(submission)
+                yield Ended(submission, graded(submission, self._course, box, self._setup))
+
+
+@pytest.fixture
+def reading_here(monkeypatch):
+    """Read submissions in this process, and start no box to see whether one would start."""
+    monkeypatch.setattr(batches, "SubmissionReader", lambda: nullcontext(submissions))
+    monkeypatch.setattr(BubblewrapLevel, "why_not", lambda _: None)
+
+
+@pytest.fixture(params=["here", pytest.param("sandboxes", marks=pytest.mark.proof)])
+def grading(request, monkeypatch):
+    """For tests of what a class's commands do with results; `make proof` grades in sandboxes."""
+    if request.param == "sandboxes":
+        request.getfixturevalue("processes_start_at_once")
+        return
+    request.getfixturevalue("reading_here")
+    monkeypatch.setattr(class_commands, "LocalExecutor", InThisProcess)
+    monkeypatch.setattr(grade, "grade", partial(grade.grade, session=LocalSession))
 
 
 @pytest.fixture(scope="session")

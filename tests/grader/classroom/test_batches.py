@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -20,8 +19,8 @@ from grader.course import courses
 from grader.submission.submissions import Submission
 from tests.grader import processes, small_courses
 from tests.grader.classroom.a_class import WITH_LISTS, hand_in, hand_in_class, keep, read_csv_table
+from tests.grader.conftest import changed
 from tests.grader.processes import descendants, until
-from tests.grader.warm_python import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
 
@@ -45,8 +44,11 @@ def test_a_refused_file_is_read_only_if_it_is_as_small_as_an_archive(tmp_path):
 
 @pytest.fixture
 def course(tmp_path):
-    """The tiny course without torch, whose tests and policy a test may change."""
-    return small_courses.with_lists(tmp_path / "course")
+    """The tiny course without torch, with low limits, whose tests and policy a test may change."""
+    course = small_courses.with_lists(tmp_path / "course")
+    limits = "134_217_728\nprocesses = 8"
+    changed(course / "assignment" / "problems.toml", "536_870_912", limits)
+    return course
 
 
 @pytest.fixture
@@ -59,36 +61,46 @@ def batch_of(handed_in, book, course, *options):
     return [sys.executable, "-m", "grader", *map(str, words)]
 
 
-def points(book):
-    out = book.with_suffix(".csv")
-    command = [python(), "-m", "grader", "export", book, "--csv", out]
-    subprocess.run([*command, "--course", book.parent / "course"], check=True, capture_output=True)
-    rows = read_csv_table(out.read_text())
-    return {row["id"]: float(row["points"]) if row["points"] else None for row in rows}
+@pytest.fixture
+def batch(typed, course, handed_in, tmp_path):
+    """Run `grader batch` in this process; return its exit code and all that it says."""
+    book = ("--gradebook", tmp_path / "class.sqlite", "--course", course)
+    return lambda *options: typed.all("batch", handed_in, *book, *options)
+
+
+@pytest.fixture
+def points(typed, tmp_path):
+
+    def exported():
+        book, out = tmp_path / "class.sqlite", tmp_path / "class.csv"
+        assert typed("export", book, "--csv", out, "--course", tmp_path / "course")[0] == 0
+        rows = read_csv_table(out.read_text())
+        return {row["id"]: float(row["points"]) if row["points"] else None for row in rows}
+
+    return exported
 
 
 def test_a_class_is_graded_and_what_was_graded_is_not_graded_again(
-    grader, course, handed_in, tmp_path
+    batch, handed_in, points, tmp_path
 ):
     """Hostile submissions change no other result; the second call grades only new ones."""
-    book = tmp_path / "class.sqlite"
     (tmp_path / "roster.csv").write_text(
         "\ufeffid;name;section\n" + "".join(f"{n};{n.title()} Doe;A\n" for n in [*CLASS, "zoe"])
     )
     roster = ("--roster", tmp_path / "roster.csv")
-    done = grader("batch", handed_in, "--gradebook", book, "--course", course, *roster)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "10 submissions of 11 students, 10 of them new; 9 to grade" in done.stderr
-    assert "11 students: 9 graded, 1 missing, 1 refused" in done.stdout
-    assert points(book) == {name: value for name, (_, value) in CLASS.items()} | {"zoe": None}
+    code, said = batch(*roster)
+    assert code == 0, said
+    assert "10 submissions of 11 students, 10 of them new; 9 to grade" in said
+    assert "11 students: 9 graded, 1 missing, 1 refused" in said
+    assert points() == {name: value for name, (_, value) in CLASS.items()} | {"zoe": None}
     hand_in(handed_in, "zoe", SOLVED)
     hand_in(handed_in, "new", NO_SHIFT.replace("return", "return 1 *"))
-    again = grader("batch", handed_in, "--gradebook", book, "--course", course, *roster)
+    code, said = batch(*roster)
     # Zoe's sources are the same as Ada's, which already have a result.
-    assert "12 submissions of 12 students, 2 of them new; 1 to grade" in again.stderr
-    assert "12 students: 11 graded, 1 refused" in again.stdout
-    assert "the roster does not have this student" in again.stdout
-    assert points(book)["zoe"] == 3.0
+    assert "12 submissions of 12 students, 2 of them new; 1 to grade" in said
+    assert "12 students: 11 graded, 1 refused" in said
+    assert "the roster does not have this student" in said
+    assert points()["zoe"] == 3.0
 
 
 def assert_intact(book):
@@ -134,29 +146,29 @@ def graded(book):
     return count
 
 
-def test_after_kill_9_the_same_command_goes_on(started, grader, course, handed_in):
+def test_after_kill_9_the_same_command_goes_on(started, batch, points):
     process, book = started
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert_intact(book)
     first = graded(book)
-    done = grader("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
-    assert done.returncode == 0, done.stderr
-    assert f"{4 - first} to grade" in done.stderr
-    assert points(book) == POINTS_OF_FOUR
+    code, said = batch("--jobs", 1)
+    assert code == 0, said
+    assert f"{4 - first} to grade" in said
+    assert points() == POINTS_OF_FOUR
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("started", [2], indirect=True)
-def test_a_process_that_is_killed_costs_a_second_try(started):
+def test_a_process_that_is_killed_costs_a_second_try(started, points):
     """The test acts as the kernel's out-of-memory killer; the class is still completed."""
-    process, book = started
+    process, _ = started
     children = processes.processes("PPid", process.pid)
     workers = [one for one in children if b"spawn_main" in command_of(one)]
     os.kill(workers[-1], signal.SIGKILL)
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
-    assert points(book) == POINTS_OF_FOUR
+    assert points() == POINTS_OF_FOUR
 
 
 def test_a_process_that_dies_between_two_submissions_costs_no_try(course):
@@ -190,7 +202,9 @@ exec {real} "$@"
 
 @pytest.mark.proof
 @pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
-def test_a_box_that_is_lost_after_the_first_result_ends_no_batch(course, handed_in, root, tmp_path):
+def test_a_box_that_is_lost_after_the_first_result_ends_no_batch(
+    course, handed_in, points, root, tmp_path
+):
     """The box is killed, and the next one does not start; the submission gets a third one."""
     keep(handed_in, *POINTS_OF_FOUR)
     for name in POINTS_OF_FOUR:
@@ -210,7 +224,7 @@ def test_a_box_that_is_lost_after_the_first_result_ends_no_batch(course, handed_
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
         said = batch.communicate(timeout=600)[1]
-    assert (batch.returncode, points(book)) == (0, POINTS_OF_FOUR), said
+    assert (batch.returncode, points()) == (0, POINTS_OF_FOUR), said
     assert 3 <= len(list(folder.iterdir()))
 
 
@@ -221,12 +235,11 @@ def command_of(process):
         return b""
 
 
-def test_a_broken_suite_is_the_graders_fault_for_everybody(grader, course, handed_in, tmp_path):
-    book = tmp_path / "class.sqlite"
+@pytest.mark.usefixtures("grading")
+def test_a_broken_suite_is_the_graders_fault_for_everybody(batch, course, handed_in, points):
     keep(handed_in, "ada", "bob")
     hidden = course / "tests" / "hidden" / "relu" / "test_hidden.py"
     hidden.write_text(hidden.read_text().replace("n if n >= 0 else 0.0", "abs(n, x)"))
-    done = grader("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
-    assert done.returncode == 3, done.stderr
-    assert "2 students: 2 grader error" in done.stdout
-    assert points(book) == {"ada": None, "bob": None}
+    code, said = batch("--jobs", 1)
+    assert (code, "2 students: 2 grader error" in said) == (3, True), said
+    assert points() == {"ada": None, "bob": None}

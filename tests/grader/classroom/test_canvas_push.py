@@ -13,6 +13,7 @@ from grader.classroom.class_records import Student
 from grader.course.late_policy import Policy
 from tests.grader.classroom.fake_canvas import TEACHER, TOKEN, FakeCanvas, Handler, serving
 from tests.grader.in_this_process import DUE, hand_in, new_book
+from tests.grader.sampling import every
 
 # Students 11 to 15; the points of the even ones are 7, those of the odd ones 0.
 USERS = {f"s{number}": number for number in range(11, 16)}
@@ -104,8 +105,10 @@ def test_a_read_that_fails_is_repeated(push, canvas, fault):
     assert len(canvas.writes()) == 5
 
 
-@pytest.mark.parametrize("fault", ["lost", "cut", 500])
-@pytest.mark.parametrize("runs", ["at once", "never", "later"])
+@pytest.mark.parametrize(
+    ("fault", "runs"),
+    every(4, itertools.product(["lost", "cut", 500], ["at once", "never", "later"])),
+)
 def test_a_push_that_was_cut_off_never_comments_twice(push, canvas, fault, runs, monkeypatch):
     """Canvas has the requests, or not, or carries them out after the command has ended."""
     canvas.faults.extend([("PUT", fault)] * 5)

@@ -59,7 +59,7 @@ def test_an_old_gradebook_is_read_as_it_is(book, grader, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("processes_start_at_once")
+@pytest.mark.usefixtures("grading")
 def test_a_class_continues_in_an_old_gradebook(book, grader, tmp_path):
     """The commands that the messages name grade with today's suite, and one goes back."""
     folder = tmp_path / "handed_in"

@@ -6,14 +6,18 @@ import signal
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
-from grader.classroom import gradebook
+from grader.classroom import gradebook, setups
+from grader.classroom.removable.ray_cluster import Grader, Reply
 from grader.course import courses
 from grader.sandbox import gpu_turns
 from grader.sandbox.gpus import Gpu
+from grader.submission.submissions import Submission
 from kit import handing_in
-from tests.grader.classroom.a_class import SOLVED, WITH_TORCH, hand_in, hand_in_class, keep
+from tests.grader import small_courses
+from tests.grader.classroom.a_class import LISTS, SOLVED, WITH_TORCH, hand_in, hand_in_class, keep
 from tests.grader.classroom.raylets import RAY, Raylets
 from tests.grader.classroom.test_batches import graded
 from tests.grader.processes import started, until
@@ -92,6 +96,21 @@ def found(book, device="cpu"):
     return {n: [(t.id, t.status, t.score, t.mistake, t.rule) for t in tests[n]] for n in tests}
 
 
+def test_a_nodes_grader_takes_and_returns_bytes(tmp_path):
+    """Without Ray, which only calls it. It compares its setup with the driver's, and grades."""
+    course = courses.load(small_courses.with_lists(tmp_path / "course"))
+    setup = setups.of_today(course, course.problems, device="cpu", isolation="bubblewrap", seed=0)
+    older = msgspec.structs.replace(setup, suite_sha256="00" * 32)
+    grader, other = (Grader(str(course.root), msgspec.json.encode(s)) for s in (setup, older))
+    assert "the suite: 000000000000, there " in msgspec.json.decode(other.get_ready())["refused"]
+    with grader._held:
+        assert msgspec.json.decode(grader.get_ready(), type=Reply) == Reply()
+        ada = Submission("ada", {"assignment/activations.py": LISTS.encode()}, [])
+        reply = msgspec.json.decode(grader.grade(msgspec.msgpack.encode(ada)))
+    assert (reply["fault"], reply["result"]["score"]) == ("", 3.0)
+
+
+@pytest.mark.proof
 def test_a_class_is_graded_on_a_cluster(batch, handed_in, tmp_path):
     keep(handed_in, "bob", "gil", "ian", "slow1")  # wrong, hostile, unreadable and right
     code, said = finish(batch(tmp_path / "there.sqlite", "--jobs", 1))

@@ -57,7 +57,7 @@ def course(root):
 
 
 @pytest.fixture
-def class_(monkeypatch, tmp_path, course, typed):
+def class_(monkeypatch, tmp_path, course, typed, reading_here):
     return Classroom(monkeypatch, tmp_path, course, typed)
 
 

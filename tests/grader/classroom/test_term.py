@@ -86,7 +86,7 @@ class Term(Desk):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("processes_start_at_once")
+@pytest.mark.usefixtures("grading")
 def test_a_term_from_an_empty_folder(tmp_path, monkeypatch, typed):
     monkeypatch.chdir(tmp_path)
     term = Term(tmp_path, typed)

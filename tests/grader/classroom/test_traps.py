@@ -11,7 +11,7 @@ from tests.grader.classroom.a_class import WITH_LISTS, Desk, hand_in
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.xdist_group("batch"),
-    pytest.mark.usefixtures("processes_start_at_once"),
+    pytest.mark.usefixtures("grading"),
 ]
 
 SOLVED, NO_SHIFT = (WITH_LISTS[name][0] for name in ("ada", "bob"))

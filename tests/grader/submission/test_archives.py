@@ -33,13 +33,18 @@ EMPTY_BLOCK = b"\0\0\0\xff\xff"  # an empty Deflate block of five bytes
 MIB = bytes(2**20)
 
 
-def read(path):
+@pytest.fixture(scope="module")
+def read():
     """Read an archive as a grade does; return the outcome as text."""
-    with SubmissionReader() as reader:
+
+    def said(path):
         try:
             return f"{len(reader.read(path).sources)} sources"
         except SubmissionRefused as e:
             return str(e).replace(str(path), "PATH")
+
+    with SubmissionReader() as reader:
+        yield said
 
 
 # --- zips -----------------------------------------------------------------------------------------
@@ -92,7 +97,7 @@ def outside():
 NULL = "PATH is damaged: the path 'assignment/a.py\\x00.txt' contains a null byte"
 LONG = r"the path 'assignment/\\x1b[31mnnnnnnnnnnnnnnnnnnnnnnnn'… is longer than 1024 bytes"
 ZIPS = {
-    "many entries": (lambda: zip_of(listing(80_000), 65535), "PATH has more than 10000 entries"),
+    "many entries": (lambda: zip_of(listing(20_000), 65535), "PATH has more than 10000 entries"),
     "many ends": (many_ends, "PATH is damaged: "),
     "a long path": (lambda: zip_of(listing(1, b"assignment/\x1b[31m" + b"n" * 60_000), 1), LONG),
     "a null byte": (lambda: zip_of(listing(1, b"assignment/a.py\0.txt"), 1), NULL),
@@ -103,13 +108,13 @@ ZIPS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ZIPS)
-def test_a_hostile_zip_is_refused(name, tmp_path):
+def test_a_hostile_zip_is_refused(name, tmp_path, read):
     made, said = ZIPS[name]
     (tmp_path / "a.zip").write_bytes(made())
     assert read(tmp_path / "a.zip").startswith(said)
 
 
-def test_a_tar_with_a_null_byte_in_a_path(tmp_path):
+def test_a_tar_with_a_null_byte_in_a_path(tmp_path, read):
     """A record of an extended header could have one; a plain header or a long name cannot."""
     name = b"assignment/a.py\0.txt"
     record = b"%d path=%b\n" % (len(name) + 9, name)
@@ -157,11 +162,11 @@ BOMBS = {
         lambda: [header("d", size=250 * 2**20), *[MIB] * 250, ASSIGNMENT],
         "1 sources",
     ),
+    "half a million extended headers": (lambda: [header("a", b"x") * 5000] * 100, "PATH is "),
     "half a million entries": (
         lambda: [header("a") * 5000] * 100,
         "PATH has more than 10000 entries",
     ),
-    "half a million extended headers": (lambda: [header("a", b"x") * 5000] * 100, "PATH is "),
     "a pax header of 60 MiB": (lambda: [header("a", b"x", 60 * 2**20), *[MIB] * 60], "PATH is "),
     "a longname of 64 KiB": (
         lambda: [extended(b"L", b"n" * 65536), header("a")],
@@ -178,8 +183,8 @@ BOMBS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bomb", every(2, BOMBS))
-def test_a_tar_that_claims_much(bomb, tmp_path):
+@pytest.mark.parametrize("bomb", every(3, BOMBS))
+def test_a_tar_that_claims_much(bomb, tmp_path, read):
     """A tar is refused once its unpacked size exceeds a limit; a tar at the limit is read."""
     pieces, expected = BOMBS[bomb]
     assert read(packed(tmp_path / "a.tar.gz", pieces())).startswith(expected)
@@ -188,13 +193,13 @@ def test_a_tar_that_claims_much(bomb, tmp_path):
 GZIP = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 
 
-def test_a_gzip_file_that_is_nothing_for_60_mb(tmp_path):
+def test_a_gzip_file_that_is_nothing_for_60_mb(tmp_path, read):
     nothing = EMPTY_BLOCK * (12 * 2**20) + zlib.compressobj(wbits=-15).flush()
     (tmp_path / "a.tar.gz").write_bytes(GZIP + nothing + bytes(8))
     assert read(tmp_path / "a.tar.gz") == "PATH is damaged: empty file"
 
 
-def test_64_mib_that_no_program_can_make_smaller_are_read(tmp_path):
+def test_64_mib_that_no_program_can_make_smaller_are_read(tmp_path, read):
     """A large checkpoint next to the sources takes little CPU time and hardly any memory."""
     noise = random.Random(0).randbytes(2**20)
     source = header("assignment/a.py", size=5) + b"x = 1" + bytes(507) + bytes(1024)
@@ -218,7 +223,7 @@ def test_a_tar_of_the_tar_command_is_read(form, tmp_path):
     assert submissions.read(tmp_path / "a.tar.gz").sources == dict.fromkeys(names, b"x = 1\n")
 
 
-def test_a_tar_with_a_broken_header_is_damaged(tmp_path):
+def test_a_tar_with_a_broken_header_is_damaged(tmp_path, read):
     """`tarfile` alone would take it for the end, and what follows for nothing."""
     path = packed(tmp_path / "a.tar.gz", [ASSIGNMENT, header("b")[:-1] + b"x", header("c")])
     assert read(path) == "PATH is damaged: bad checksum"
@@ -258,7 +263,7 @@ def test_a_tar_with_any_headers_is_read_or_refused(data, tmp_path_factory):
             block[at : at + len(some)] = some
         content = draw(one_of(contents))
         pieces += [sealed(block), content, bytes(-len(content) % 512)]
-    path = packed(tmp_path_factory.mktemp("any") / "a.tar.gz", pieces)
+    path = packed(tmp_path_factory.getbasetemp() / "any.tar.gz", pieces)
     with suppress(SubmissionRefused):
         assert all(handing_in.SOURCE.fullmatch(name) for name in submissions.read(path).sources)
 
@@ -280,44 +285,39 @@ def test_a_name_in_another_encoding_is_listed(tmp_path):
 
 
 AS_NOBODY = """
-import os, pathlib, sys
+import os, pathlib
 from grader.base import errors
 from grader.submission import submissions
 if not os.geteuid():
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)
-try:
-    print([i.path for i in submissions.read(pathlib.Path("ada")).ignored])
-except errors.SubmissionRefused as e:
-    print(e)
+for path in sorted(pathlib.Path().iterdir()):
+    try:
+        print([i.path for i in submissions.read(path).ignored])
+    except errors.SubmissionRefused as e:
+        print(e)
 """
 
 
-@pytest.mark.parametrize(
-    ("closed", "said"),
-    [
-        ("ada/assignment/parts", "ada/assignment/parts cannot be read: Permission denied"),
-        ("ada/assignment/linear.py", "ada/assignment/linear.py cannot be read: Permission denied"),
-        ("ada/assignment", "ada/assignment cannot be read: Permission denied"),
-        ("ada", "ada cannot be read: Permission denied"),
-        ("ada/data", "['data']"),
-    ],
-)
-def test_what_may_not_be_read_is_named(closed, said):
+def test_what_may_not_be_read_is_named():
     """The sentence names the closed path; folders next to assignment/ are never opened."""
+    closed = ("a", "b/assignment", "c/assignment/linear.py", "d/assignment/parts", "e/data")
     # Other users cannot read the temporary folders that pytest makes.
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        for name in ("ada/assignment/parts", "ada/data"):
-            (Path(folder) / name).mkdir(parents=True)
-        (Path(folder) / "ada/assignment/linear.py").write_bytes(b"x = 1\n")
-        (Path(folder) / closed).chmod(0)
+        for path in (Path(folder, name) for name in closed):
+            top = Path(folder, path.relative_to(folder).parts[0])
+            for name in ("assignment/parts", "data"):
+                (top / name).mkdir(parents=True)
+            (top / "assignment/linear.py").write_bytes(b"x = 1\n")
+            path.chmod(0)
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-c", AS_NOBODY]
-        done = ran(command, cwd=folder, env=environment)
-        (Path(folder) / closed).chmod(0o755)
-    assert (done.stdout, done.stderr) == (f"{said}\n", "")
+        done = ran([sys.executable, "-c", AS_NOBODY], cwd=folder, env=environment)
+        for name in closed:
+            Path(folder, name).chmod(0o755)
+    said = [f"{name} cannot be read: Permission denied" for name in closed[:4]]
+    assert (done.stdout.splitlines(), done.stderr) == ([*said, "['data']"], "")
 
 
 def test_what_became_a_link_after_it_was_listed_is_not_read(tmp_path):

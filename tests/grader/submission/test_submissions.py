@@ -480,7 +480,7 @@ def test_a_gzip_without_a_tar_is_refused(tmp_path):
 @given(data=st.data())
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_an_archive_with_changed_bytes_is_read_or_refused(kind, data, tmp_path_factory):
-    path = tmp_path_factory.mktemp("changed") / "a"
+    path = tmp_path_factory.getbasetemp() / kind
     files = SOURCES | {"assignment/a" + "b" * 90 + "/" + "c" * 90 + ".py": b"z"}
     content = (make_zip if kind == "zip" else make_tar)(path, files).read_bytes()
     some = bytearray(content if kind == "zip" else gzip.decompress(content))
