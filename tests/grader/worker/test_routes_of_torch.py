@@ -11,6 +11,8 @@ from tests.grader.in_the_sandbox import COURSE, answer, fault, warm
 
 SOURCE = (Path(__file__).parent / "routes_of_torch.py").read_text()
 ROUTES = re.findall(r"^def (through_\w+)", SOURCE, re.MULTILINE)
+# The others take a second, and do the same under both kinds of rules.
+QUICK = [name for name in ROUTES if name not in ("through_export", "through_torchscript")]
 FORBIDDEN = [name for problem in COURSE.problems for name in problem.forbidden]
 ALLOWED = {"memory_bytes": 2**31, "file_bytes": 2**26, "processes": COURSE.limits.processes}
 
@@ -114,8 +116,8 @@ def f():
 @pytest.mark.parametrize(
     ("routes", "by_hand"),
     [
-        (ROUTES, ["m.scale"]),
-        (["traces_a_backward_pass"], []),
+        ([*QUICK, "traces_a_backward_pass"], []),
+        (ROUTES, ["m.scale"]),  # where torch.compile compiles nothing
         pytest.param(ROUTES, [], marks=pytest.mark.proof),
     ],
 )
