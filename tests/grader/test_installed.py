@@ -113,9 +113,10 @@ def test_an_installed_grader_has_the_suite_of_the_checkout(installed, tmp_path):
     assert (courses.load().suite_sha256() + "\n", "") == (done.stdout, done.stderr)
 
 
-@pytest.fixture
-def run(installed, tmp_path):
-    """Run the installed Python, which has to succeed; return what it printed."""
+@IN_ONE_ENVIRONMENT
+@pytest.mark.parametrize("proves", [False, pytest.param(True, marks=pytest.mark.proof)])
+def test_an_installed_grader_starts_grades_and_hands_out_a_course(installed, proves, tmp_path):
+    """Nothing of ours is copied: the wheel has the kit, and the model of a new course."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
     def run(*words, folder=tmp_path):
@@ -124,23 +125,17 @@ def run(installed, tmp_path):
         assert done.returncode == 0, (words, done.stderr)
         return done.stdout
 
-    return run
-
-
-GRADER = ("-m", "grader")
-
-
-@IN_ONE_ENVIRONMENT
-def test_an_installed_grader_starts_grades_and_hands_out_a_course(run, tmp_path):
-    """Nothing of ours is copied: the wheel has the kit, and the model of a new course."""
-    assert "my_course: " in run(*GRADER, "new", "--plain", "my_course")
+    grader = ["-m", "grader"]
+    assert "my_course: " in run(*grader, "new", "--plain", "my_course")
     reference = tmp_path / "my_course" / "solutions" / "reference"
     shutil.copytree(reference, tmp_path / "solved" / "assignment")
+    proof = (["validate", "--only", "report"], "2 wrong solutions, 2 of 2 trials as required")
     for command, shown in [
         (["grade", "solved"], "score 4.00 of 4"),
+        *([proof] if proves else []),
         (["release", "student", "student.zip"], "student.zip: "),
     ]:
-        assert shown in run(*GRADER, *command, "--course", "my_course")
+        assert shown in run(*grader, *command, "--course", "my_course")
     shutil.unpack_archive(tmp_path / "student.zip", tmp_path)
     student = tmp_path / "student"
     shutil.copytree(reference, student / "assignment", dirs_exist_ok=True)
@@ -149,11 +144,3 @@ def test_an_installed_grader_starts_grades_and_hands_out_a_course(run, tmp_path)
     shown = run("-c", program, folder=student)
     assert shown.startswith(f"{student / 'kit/__init__.py'}\n")
     assert "3 of 3 problems done" in shown
-
-
-@pytest.mark.proof
-@IN_ONE_ENVIRONMENT
-def test_an_installed_grader_proves_a_course(run):
-    run(*GRADER, "new", "--plain", "my_course")
-    shown = run(*GRADER, "validate", "--only", "report", "--course", "my_course")
-    assert "2 wrong solutions, 2 of 2 trials as required" in shown
