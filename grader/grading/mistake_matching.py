@@ -19,7 +19,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +78,11 @@ class Case:
     @property
     def can_be_rehearsed(self) -> bool:
         """Whether the answers can also be compared; comparing very large answers takes too long."""
-        return (
-            self.can_be_repeated
-            and elements([[call.inputs, call.value] for call in self.calls]) <= MAX_ELEMENTS
-        )
+        return self.can_be_repeated and self._elements <= MAX_ELEMENTS
+
+    @cached_property
+    def _elements(self) -> int:
+        return elements([[call.inputs, call.value] for call in self.calls])
 
     @property
     def tells(self) -> bool:

@@ -18,6 +18,7 @@ This module runs on both sides of the sandbox.
 import importlib
 import importlib.util
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -33,16 +34,15 @@ INDUCTOR = "torch._inductor.compile_fx"
 SCRIPTED = "torch.distributed.optim"
 CONFIG = f"{PACKAGE}.config"  # torch.utils.checkpoint reads it; it imports nothing of the package
 # Code that needs the compiler, or calls something in torch that imports it, contains one of these.
-WORDS = (
-    *(b"compile", b"dynamo", b"inductor", b"deterministic", b"export", b"profile"),
-    *(b"torch.func", b"import func", b"functorch", b"vmap", b"jvp", b"vjp"),
-    *(b"jacrev", b"jacfwd", b"hessian", b"flex_attention", b"distributed"),
+NEEDS = re.compile(
+    rb"compile|dynamo|inductor|deterministic|export|profile|torch\.func|import func\b"
+    rb"|functorch|vmap|jvp|vjp|jacrev|jacfwd|hessian|flex_attention|distributed"
 )
 
 
 def is_needed_by(sources: Iterable[bytes]) -> bool:
     """Whether one of these sources may need the compiler."""
-    return any(word in source for source in sources for word in WORDS)
+    return any(NEEDS.search(source) for source in sources)
 
 
 def is_postponed() -> bool:

@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+from grader.course import courses
+from grader.publish import stub_files
 from tests.grader import small_courses
 from tests.grader.in_the_sandbox import LEVELS
 from tests.grader.processes import ran
@@ -23,8 +25,8 @@ MOVED = {
 
 
 @pytest.fixture(scope="module")
-def course(grader, tmp_path_factory):
-    """A small course with its module in a package, and its stubs, as the command writes them."""
+def course(tmp_path_factory):
+    """A small course with its module in a package, and its stubs."""
     folder = small_courses.with_lists(tmp_path_factory.mktemp("layouts") / "course")
     for path in folder.rglob("*.*"):
         text = path.read_text()
@@ -35,8 +37,7 @@ def course(grader, tmp_path_factory):
     (reference / "model").mkdir()
     (reference / "activations.py").rename(reference / "model/activations.py")
     (reference / "helpers.py").write_text(HELPERS)
-    done = grader("stubs", "--course", folder)
-    assert (0, "") == (done.returncode, done.stderr)
+    stub_files.write(courses.load(folder))
     return folder
 
 
@@ -56,24 +57,24 @@ def test_the_course_is_proved(grader, course):
 
 
 @pytest.mark.parametrize("level", every(2, LEVELS))
-def test_a_module_in_a_package_is_graded(grader, course, solved, tmp_path, level):
+def test_a_module_in_a_package_is_graded(typed, course, solved, tmp_path, level):
     """The course's copy of a given module takes the place of one that is not handed in."""
     out = tmp_path / "r.json"
     command = ("grade", "--course", course, solved, "--isolation", level, "--json", out)
-    done = grader(*command)
-    assert (0, "") == (done.returncode, done.stderr)
+    code, _, said = typed(*command)
+    assert (0, "", "") == (code, said, typed.err)
     assert 3.0 == json.loads(out.read_text())["score"]
     source, right = solved / MODULE, (solved / MODULE).read_text()
     source.write_text(right.replace("larger(n)", "abs(n)"))
-    assert "looks like It is wrong." in grader(*command).stdout
+    assert "looks like It is wrong." in typed(*command)[1]
     (solved / "assignment/helpers.py").write_text("def larger(n):\n    return 0.0\n")
     source.write_text(right)
-    assert "relu: wrong value" in grader(*command).stdout, "the submission's own copy counts"
+    assert "relu: wrong value" in typed(*command)[1], "the submission's own copy counts"
 
 
-def test_a_student_gets_the_package_and_hands_it_in(grader, course, solved, tmp_path):
+def test_a_student_gets_the_package_and_hands_it_in(typed, course, solved, tmp_path):
     """Progress and the zip know the module by its path."""
-    assert 0 == grader("release", "student", "--course", course, tmp_path / "s.zip").returncode
+    assert 0 == typed("release", "student", "--course", course, tmp_path / "s.zip")[0]
     shutil.unpack_archive(tmp_path / "s.zip", tmp_path)
     work = tmp_path / "student"
     command = [python(), "-m", "assignment"]
@@ -83,5 +84,4 @@ def test_a_student_gets_the_package_and_hands_it_in(grader, course, solved, tmp_
     for words in ([], ["submit"]):
         done = ran([*command, *words], cwd=work)
         assert (0, "") == (done.returncode, done.stderr)
-    done = grader("grade", "--course", course, work / "submission.zip")
-    assert "score 3.00 of 3" in done.stdout, done.stderr
+    assert "score 3.00 of 3" in typed("grade", "--course", course, work / "submission.zip")[1]

@@ -2,11 +2,14 @@
 
 import json
 import shutil
+from contextlib import nullcontext
 
 import pytest
 
+from grader.sandbox.sandbox import Sandbox
 from tests.grader import small_courses
 from tests.grader.conftest import changed
+from tests.grader.in_the_sandbox import warm
 from tests.grader.processes import ran
 from tests.grader.warm_python import python
 
@@ -26,27 +29,28 @@ def solved(course, tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "options"), [("tiny", ()), ("plain", ("--plain",))])
-def test_a_new_course_is_this_one_under_another_name(grader, root, kind, options, tmp_path):
+def test_a_new_course_is_this_one_under_another_name(typed, root, kind, options, tmp_path):
     """`grader new` writes a course that is graded at once, and never into a folder in use."""
     course = root / "examples" / f"{kind}_course"
-    done = grader("new", *options, tmp_path / "my_course")
-    assert (done.returncode, done.stderr) == (0, "")
+    code, _, said = typed("new", *options, tmp_path / "my_course")
+    assert (code, said, typed.err) == (0, "", "")
     for path in course.rglob("*"):
         if path.is_file() and "__pycache__" not in path.parts:
             ours = path.read_text().replace(f"A {kind} course", "my_course")
             theirs = (tmp_path / "my_course" / path.relative_to(course)).read_text()
             assert ours == theirs
-    again = grader("new", tmp_path / "my_course")
-    said = f"grader: {tmp_path / 'my_course'} is not empty: name a new folder\n"
-    assert (again.returncode, again.stderr) == (2, said)
+    code, _, said = typed("new", tmp_path / "my_course")
+    assert (code, said) == (2, f"grader: {tmp_path / 'my_course'} is not empty: name a new folder")
 
 
-def test_it_is_graded(grader, course, solved, tmp_path):
-    """With a known mistake in one of its two problems."""
+@warm
+def test_it_is_graded(typed, sandbox, monkeypatch, course, solved, tmp_path):
+    """With a known mistake in one of its two problems, in a box that another course has used."""
+    monkeypatch.setattr(Sandbox, "of", lambda *_, **__: nullcontext(sandbox))
     source = solved / "assignment" / "activations.py"
     changed(source, "(x - x.amax(dim=-1, keepdim=True)).exp()", "x.exp()")
     options = ("--annotations", "--json", tmp_path / "r.json")
-    report = grader("grade", "--course", course, solved, *options).stdout
+    _, report, _ = typed("grade", "--course", course, solved, *options)
     result = json.loads((tmp_path / "r.json").read_text())
     assert [("relu", 1.0), ("softmax", 1.0)] == [(p["id"], p["score"]) for p in result["problems"]]
     assert "\n::error file=assignment/activations.py,line=" in report
@@ -70,12 +74,12 @@ def test_it_is_proved(grader, course, tmp_path):
     )
 
 
-def test_the_course_may_be_named_before_the_command(grader, course, tmp_path):
-    assert grader("--course", course, "stubs", "--check").returncode == 0
-    refused = grader("--course", tmp_path, "stubs", "--check")
-    said = f"--course {tmp_path}: expected the folder of a course; there is no "
-    assert (refused.returncode, said in refused.stderr) == (2, True)
-    assert grader("--course", tmp_path, "stubs", "--check", "--course", course).returncode == 0
+def test_the_course_may_be_named_before_the_command(typed, course, tmp_path):
+    assert typed("--course", course, "stubs", "--check")[0] == 0
+    code, _, said = typed("--course", tmp_path, "stubs", "--check")
+    expected = f"--course {tmp_path}: expected the folder of a course; there is no "
+    assert (code, expected in said) == (2, True)
+    assert typed("--course", tmp_path, "stubs", "--check", "--course", course)[0] == 0
 
 
 # --- one process can grade with two courses, each with its own hidden tests and probes ------------
@@ -125,12 +129,14 @@ def test_each_of_two_courses_is_graded_by_its_own_tests(root, tmp_path):
     assert one[2] == str(first / "tests/__init__.py")
 
 
-def test_a_module_that_cannot_be_preloaded_is_the_courses_fault(grader, tiny, solved):
+def test_a_module_that_cannot_be_preloaded_is_the_courses_fault(typed, tmp_path):
     """One sentence names the module and the key, also if it is there but needs another one."""
-    module = "torch.utils.tensorboard"
-    listed = tiny / "assignment" / "problems.toml"
-    listed.write_text(f'preload = ["{module}"]\n{listed.read_text()}')
-    done = grader("grade", solved, "--course", tiny)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "fault of the course" in done.stderr
-    assert f"problems.toml: preload: {module} cannot be imported: " in done.stderr
+    course = small_courses.with_lists(tmp_path / "course")
+    (course / "tests" / "probes" / "needs.py").write_text("import no_such_module\n")
+    listed = course / "assignment" / "problems.toml"
+    listed.write_text(f'preload = ["tests.probes.needs"]\n{listed.read_text()}')
+    given = shutil.copytree(course / "solutions" / "reference", tmp_path / "given" / "assignment")
+    code, shown, said = typed("grade", given.parent, "--course", course)
+    assert (code, shown) == (3, "")
+    assert "fault of the course" in said
+    assert "problems.toml: preload: tests.probes.needs cannot be imported: " in said

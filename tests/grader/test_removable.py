@@ -54,7 +54,7 @@ def without(names, root, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", every(4, PARTS))
+@pytest.mark.parametrize("name", every(5, PARTS))
 def test_it_can_be_deleted(root, tmp_path, name):
     assert "autograde" in without([name], root, tmp_path)("--help")
 

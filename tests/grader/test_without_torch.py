@@ -85,7 +85,7 @@ def handed_in(course, folder, old="", new=""):
     return given
 
 
-@pytest.mark.parametrize("isolation", LEVELS)
+@pytest.mark.parametrize("isolation", every(2, LEVELS))
 @pytest.mark.parametrize(
     ("course", "points", "old", "new"),
     every(2, [("plain", 4, ".lower()", ""), ("with_numpy", 3, "np.maximum(x, 0.0)", "np.abs(x)")]),
@@ -155,7 +155,7 @@ def test_a_plain_course_says_nothing_of_what_it_has_not(plain, tmp_path):
 
 def test_neither_side_imports_what_the_course_does_not_list(tmp_path):
     """Where torch is installed, a course without it still costs no import of it."""
-    course = with_stubs(sys.executable, small_courses.plain_python(tmp_path / "course"))
+    course = small_courses.plain_python(tmp_path / "course")
     (course / "tests" / "probes" / "__init__.py").write_text(
         '"""Probes."""\n\nimport sys\n\n\ndef libraries(student):\n    """What is imported."""\n'
         "    student.words.mean_length(['a'])\n"
@@ -195,7 +195,7 @@ def test_the_corpus(student):
 """
 
 
-def test_the_data_and_the_packages_of_a_course_go_where_its_tests_go(tmp_path):
+def test_the_data_and_the_packages_of_a_course_go_where_its_tests_go(typed, tmp_path):
     """Students get the data of probes, Gradescope those of hidden tests, too."""
     course = small_courses.plain_python(tmp_path / "course")
     data = {"probes/corpus.txt": "a B a", "hidden/count_words/right.json": '{"a": 2, "b": 1}'}
@@ -204,11 +204,11 @@ def test_the_data_and_the_packages_of_a_course_go_where_its_tests_go(tmp_path):
         (course / "tests" / name).write_text(text)
     changed(course / "assignment/problems.toml", "packages = []", 'packages = ["filelock>=3"]')
     given = handed_in(course, tmp_path / "given")
-    done = grader(sys.executable, "grade", "--course", course, given)
-    assert "count_words  1.00 / 1" in done.stdout, done.stdout + done.stderr
+    code, shown, said = typed("grade", "--course", course, given)
+    assert "count_words  1.00 / 1" in shown, (code, shown, said)
     found = {}
     for kind in ("student", "gradescope"):
-        grader(sys.executable, "release", kind, "--course", course, tmp_path / "out.zip")
+        assert 0 == typed("release", kind, "--course", course, tmp_path / "out.zip")[0]
         with zipfile.ZipFile(tmp_path / "out.zip") as archive:
             found |= {f"{kind}/{name}": archive.read(name).decode() for name in archive.namelist()}
     assert "student/student/tests/probes/corpus.txt" in found
@@ -222,15 +222,15 @@ def test_the_data_and_the_packages_of_a_course_go_where_its_tests_go(tmp_path):
 
 
 @pytest.mark.parametrize("isolation", every(2, LEVELS))
-def test_a_submission_that_imports_what_the_course_does_not_list(isolation, tmp_path):
+def test_a_submission_that_imports_what_the_course_does_not_list(isolation, typed, tmp_path):
     """It is told the name of the module, also where the grader has it."""
-    course = with_stubs(sys.executable, small_courses.plain_python(tmp_path / "course"))
+    course = small_courses.plain_python(tmp_path / "course")
     given = handed_in(course, tmp_path / "given")
     for path in (given / "assignment").iterdir():
         path.write_text(f"import numpy\n{path.read_text()}")
-    done = grader(sys.executable, "grade", "--course", course, given, "--isolation", isolation)
-    assert "No module named 'numpy'" in done.stdout
-    assert "score 0.00 of 4" in done.stdout
+    _, shown, _ = typed("grade", "--course", course, given, "--isolation", isolation)
+    assert "No module named 'numpy'" in shown
+    assert "score 0.00 of 4" in shown
 
 
 def test_a_course_without_torch_uses_no_gpu(tmp_path):

@@ -13,7 +13,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import torch
 
 from grader.course import courses
 from grader.report import json_report
@@ -27,6 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("check")]  # the results
 ROOT = courses.PACKAGE.parent
 
 LIMITS = """\
+packages = []
 [limits]
 memory_bytes = 536_870_912
 submission_seconds = 300.0
@@ -45,7 +45,6 @@ forbidden = {forbidden}
 
 HEAD = """
 import pytest
-import torch
 from kit import expect
 from kit.student import call
 
@@ -61,7 +60,7 @@ MODULES = {
     "good": """
         import os
         import random
-        import torch
+        import time
 
         def double(x):
             return 2 * x
@@ -84,7 +83,7 @@ MODULES = {
 
         def hang(x):
             while True:
-                pass
+                time.sleep(1)
 
         def hungry(x):
             return bytearray(2**40)
@@ -93,20 +92,19 @@ MODULES = {
             return random.random()
         """,
     "delegates": """
-        import torch
-        from torch import nn
+        import math as m
 
-        def layer():
+        def total():
             return other()
 
         def other():
-            return nn.Linear(2, 3)
+            return m.fsum([2, 3])
         """,
     "sneaks": """
-        import torch
+        import math
 
-        def layer():
-            return getattr(torch.nn, "Lin" + "ear")(2, 3)
+        def total():
+            return getattr(math, "fs" + "um")([2, 3])
         """,
     "broken": """
         x = 1
@@ -262,7 +260,7 @@ TESTS = {
     "draws": ("good", 1, "cpu", [], """
         def test_draws(student, rng):
             "The test's own numbers and the student's follow from the seed."
-            ours = torch.rand(1, generator=rng).item()
+            ours = rng.random()
             facts = [("ours", str(ours)), ("theirs", str(student.good.draw()))]
             expect.that(False, "drew", of="draw", facts=facts)
         """),
@@ -289,11 +287,11 @@ TESTS = {
 
         test_fine = asks("good.double", 1, expected=2)
         """),
-    "delegated": ("delegates", 2, "cpu", ["torch.nn.Linear"], """
-        test_one = asks("delegates.layer", expected=1)
+    "delegated": ("delegates", 2, "cpu", ["math.fsum"], """
+        test_one = asks("delegates.total", expected=1)
         """),
-    "sneaked": ("sneaks", 2, "cpu", ["torch.nn.Linear"], """
-        test_one = asks("sneaks.layer", expected=1)
+    "sneaked": ("sneaks", 2, "cpu", ["math.fsum"], """
+        test_one = asks("sneaks.total", expected=1)
         """),
     "misspelt": ("broken", 2, "cpu", [], """
         test_one = asks("broken.f", 1, expected=1)
@@ -351,7 +349,7 @@ TESTS = {
 
         def test_drawn_again(student, rng):
             student.stateful.last()
-            x = torch.rand(1, generator=rng).item()
+            x = rng.random()
             got = [student.good.double(x), student.stateful.last()]
             expect.value(got, [2 * x, 1], of="last")
         """),
@@ -449,7 +447,7 @@ shown, forks, collected_by, outcomes_of_runs = [], {}, [], []
 watched(Child, forked)
 watched(HiddenTests, lambda *_: collected_by.append(name_of_run))
 watched(Plugin, lambda job, outcomes, *_: outcomes_of_runs.append(weakref.ref(outcomes)))
-with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
+with Sandbox.of(course, isolation="bubblewrap") as sandbox:
     def run(name, course=course, **options):
         global name_of_run
         name_of_run, forks[name] = name, collections.Counter()
@@ -499,7 +497,7 @@ def make_course(root: Path) -> None:
     shutil.copy(ROOT / "tests/probes/__init__.py", root / "tests/probes")
     listed = LIMITS
     for name, (module, points, device, forbidden, tests) in TESTS.items():
-        functions = json.dumps(["layer"] if forbidden else ["f"])
+        functions = json.dumps(["total"] if forbidden else ["f"])
         keys = {"id": name, "module": module, "points": points, "device": device}
         listed += PROBLEM.format(**keys, forbidden=json.dumps(forbidden), functions=functions)
         if name == "ends":
@@ -589,7 +587,7 @@ def fault(test, message):
 
 # --- how tests end --------------------------------------------------------------------------------
 
-FORBIDDEN = "uses torch.nn.Linear, which this problem forbids"
+FORBIDDEN = "uses math.fsum, which this problem forbids"
 TOO_MUCH = "it asked for more than 512 MiB, the limit of a test"
 EXITED = "its process exited with code {} before it answered"
 NOTHING = "returned None: is a `return` missing?"
@@ -635,22 +633,22 @@ ENDED = {
     "exits": ("crashed", [lost("test_one", "crashed", f"exits · f: {EXITED.format(1)}")]),
     # A forbidden call is found in a helper by reading, or at run time if the source hides it.
     "delegated": (
-        "policy", [lost("test_one", "policy", f"delegated: {FORBIDDEN}{at('delegates.py:9')}")]
+        "policy", [lost("test_one", "policy", f"delegated: {FORBIDDEN}{at('delegates.py:8')}")]
     ),
     "sneaked": ("policy", [
-        lost("test_one", "policy", "sneaked · layer: calls torch.nn.Linear"
-             f"{at('sneaks.py:5 in layer')}"),
+        lost("test_one", "policy", "sneaked · total: calls math.fsum"
+             f"{at('sneaks.py:5 in total')}"),
     ]),
     # A bare assert would fail a student without an explanation. The other tests keep their points.
     "our_assert": ("grader_error", [
-        fault("test_bare", Like(r"our_assert · test_bare: AssertionError: .* at .*py:14")),
+        fault("test_bare", Like(r"our_assert · test_bare: AssertionError: .* at .*py:13")),
         passed("test_fine", 1.0),
     ]),
     # Exceptions in the body or a fixture, and skips, which nobody would notice.
     "our_error": ("grader_error", [
         fault("test_error", "our_error · test_error: ZeroDivisionError: division by zero at "
-              "test_hidden.py:19"),
-        fault("test_fixture", "our_error · test_fixture: KeyError: 'key' at test_hidden.py:15"),
+              "test_hidden.py:18"),
+        fault("test_fixture", "our_error · test_fixture: KeyError: 'key' at test_hidden.py:14"),
         fault("test_skipped", Like(".+")),
         passed("test_fine", 0.75),
     ]),
@@ -904,7 +902,7 @@ def test_a_result_says_what_was_graded_by_what_and_where(first, there):
     assert expected == [(p.id, p.module, p.max_score) for p in first.problems]
     assert sorted(f"assignment/{name}.py" for name in MODULES) == first.submission.files
     assert (64, 64) == (len(first.submission.sha256), len(first.grader.suite_sha256))
-    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    versions = {"python": platform.python_version()}
     for result, device in ((first, "cpu"), (there, "cuda")):
         by = result.grader
         assert (0, device, "bubblewrap") == (by.seed, by.device, by.isolation)

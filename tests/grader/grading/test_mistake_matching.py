@@ -16,20 +16,19 @@ import torch
 import torch.utils._python_dispatch
 
 from grader.base.errors import Raised, StudentFault
-from grader.course import courses
 from grader.grading import mistake_matching, recorded_cases
+from grader.grading.grade import grade
 from grader.grading.hidden_outcomes import TestFunction
 from grader.grading.mistake_matching import Call, Case, Rehearsal, explained
 from grader.grading.recorded_cases import Cases
 from grader.grading.same_answers import same
-from grader.report import json_report
 from grader.results.result_records import Outcome
 from grader.solutions import known_mistakes
+from grader.submission import submissions
 from tests.grader import test_attacks
 from tests.grader.grading.test_nothing_is_left import Mode
+from tests.grader.in_the_sandbox import COURSE, warm
 from tests.grader.sampling import every
-
-COURSE = courses.load()
 
 # The mistake no_bias_correction of adamw, written independently in a different style.
 WITHOUT_CORRECTION = """
@@ -79,7 +78,7 @@ def unique_bytes(tensors):
 
 
 @pytest.fixture(scope="module")
-def graded(grader, root, tmp_path_factory):
+def graded(sandbox, root, tmp_path_factory):
     """The failed tests of a submission with known mistakes and one unknown mistake."""
     folder = tmp_path_factory.mktemp("submission")
     (folder / "assignment").mkdir()
@@ -93,15 +92,13 @@ def graded(grader, root, tmp_path_factory):
         source = (root / f"grader/solutions/reference/{module}.py").read_text()
         assert right in source
         (folder / f"assignment/{module}.py").write_text(source.replace(right, wrong))
-    out = tmp_path_factory.mktemp("result") / "result.json"
     problems = ("adamw", "linear", "lr_schedule", "precision", "tensor_memory")
-    done = grader("grade", folder, *(f"--only={name}" for name in problems), "--json", out)
-    assert done.returncode == 0, done.stderr
-    problems = json_report.parse(out.read_text()).problems
-    return {p.id: [test for test in p.tests if test.status == "failed"] for p in problems}
+    chosen = [COURSE.problem(name) for name in problems]
+    result = grade(submissions.read(folder), COURSE, sandbox, problems=chosen)
+    return {p.id: [t for t in p.tests if t.status == "failed"] for p in result.problems}
 
 
-@pytest.mark.slow
+@warm
 def test_a_known_mistake_is_named_by_its_numbers(graded):
     """The student's code differs from our version of the mistake."""
     known = known_mistakes.load(COURSE.hidden, "adamw")
@@ -111,7 +108,7 @@ def test_a_known_mistake_is_named_by_its_numbers(graded):
         assert (test.mistake, test.hint) == (mistake.says, mistake.hint)
 
 
-@pytest.mark.slow
+@warm
 @pytest.mark.parametrize(
     ("problem", "names"),
     [
@@ -124,7 +121,7 @@ def test_each_failure_has_the_name_of_its_cause(graded, problem, names):
     assert [test.mistake for test in graded[problem]] == [says[name] for name in names]
 
 
-@pytest.mark.slow
+@warm
 def test_two_mistakes_that_meet_in_a_test_give_no_third_name(graded):
     says = {m.name: m.says for m in known_mistakes.load(COURSE.hidden, "tensor_memory")}
     names = says["elements_shown_for_storage"], says["unique_by_identity"]
@@ -133,7 +130,7 @@ def test_two_mistakes_that_meet_in_a_test_give_no_third_name(graded):
         assert any(name in test.mistake for name in names), test.id
 
 
-@pytest.mark.slow
+@warm
 def test_a_mistake_that_nobody_knows_is_not_named(graded):
     assert graded["linear"]
     assert [test.id for test in graded["linear"] if test.mistake] == []

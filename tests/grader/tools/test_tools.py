@@ -9,7 +9,6 @@ import pytest
 from grader import tools
 from grader.base.errors import CourseFault, MachineFault, Status
 from grader.course import courses
-from grader.course.courses import sources_in
 from grader.grading.grade import grade
 from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
@@ -41,11 +40,11 @@ def box(request, course):
 
 def graded(course, box, source=None):
     """The result of the problem, for the reference or for another C++ source."""
-    sources = sources_in(course.reference)
-    if source is not None:
-        module = f"def softmax_source():\n    return {source!r}\n"
-        sources = {"assignment/rows.py": module.encode()}
-    return grade(Submission("s", sources, []), course, box, explain=False).problems[0]
+    module = f"def softmax_source():\n    return {source!r}\n"
+    if source is None:
+        module = course.reference_of(course.problem("softmax"))
+    submission = Submission("s", {"assignment/rows.py": module.encode()}, [])
+    return grade(submission, course, box, explain=False).problems[0]
 
 
 @NEEDS_COMPILER

@@ -30,8 +30,8 @@ WAYS_TO_READ = {
     "a loader": "importlib.machinery.SourceFileLoader('m', path).get_data(path)",
     "resources": "importlib.resources.files('torch.nn.modules').joinpath(name).read_bytes()",
     "a tensor": "bytes(torch.from_file(path, size=size, dtype=torch.uint8).tolist())",
-    "a storage": "bytes(torch.UntypedStorage.from_file(path, False, size).tolist())",
-    "a typed storage": "bytes(torch.ByteStorage.from_file(path, False, size).tolist())",
+    "a storage": "read(torch.UntypedStorage.from_file(path, False, size))",
+    "a typed storage": "read(torch.ByteStorage.from_file(path, False, size))",
     "an operator": "bytes(torch.ops.aten.from_file(path, size=size, dtype=torch.uint8).tolist())",
 }
 
@@ -39,6 +39,8 @@ WAYS_TO_READ = {
 READS = """
 import importlib.machinery, importlib.resources, io, linecache, os, pathlib
 import numpy as np, torch
+def read(storage):
+    return torch.empty(0, dtype=torch.uint8).set_(storage).numpy().tobytes()
 def f(path):
     folder, name = os.path.split(path)
     size = os.path.getsize(path)

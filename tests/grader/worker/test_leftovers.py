@@ -182,7 +182,7 @@ WAITS_AND_SAYS_USED = """
         frame = sys._getframe()
         while frame.f_code.co_name != "_serve":
             frame = frame.f_back
-        end = time.process_time() + 0.3
+        end = time.process_time() + 0.1
         while time.process_time() < end:
             pass
         encode = frame.f_globals["protocol"].encode
@@ -200,8 +200,8 @@ def test_a_process_that_waits_before_it_says_that_it_was_used_is_charged(sandbox
             made.begin_test(test)
             assert ask(made) == 1
     sandbox.wait_until_ready()
-    assert budget.wall_used >= 0.3
-    assert budget.cpu_used >= 0.3
+    assert budget.wall_used >= 0.1
+    assert budget.cpu_used >= 0.1
 
 
 def test_code_that_prints_no_traceback_is_charged_for_the_wait(sandbox):
