@@ -14,7 +14,7 @@ from grader.course import courses
 from grader.grading.grade import grade
 from grader.submission.submissions import Submission
 
-pytestmark = pytest.mark.xdist_group("sandbox")  # these modules are graded once for this file
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 
 LINEAR = """
 import math
@@ -130,7 +130,6 @@ def graded(sandbox):
     return {problem.id: problem for problem in result.problems}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("problem", MORE)
 def test_code_of_that_course_loses_only_what_it_was_not_asked_for(graded, problem):
     assert graded[problem].status == ("failed" if MORE[problem] else "passed")
