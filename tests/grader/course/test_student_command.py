@@ -43,7 +43,7 @@ def work(tmp_path):
     skipped = shutil.ignore_patterns("hidden", "grader", "flight", "handout", "__pycache__")
     for name in ("assignment", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=skipped)
-    (folder / "kit").symlink_to(ROOT / "kit")  # with its bytecode
+    (folder / "kit").symlink_to(ROOT / "kit")  # with its bytecode; no test changes it
     shutil.copy(ROOT / "grader/publish/bundle/student/pyproject.toml", folder)
     return folder
 
