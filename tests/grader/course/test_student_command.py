@@ -257,10 +257,7 @@ def test_what_torch_advises_against_the_handout_is_not_shown(work, command):
 
 
 def test_what_the_code_prints_and_may_leave_to_the_library_is_shown(work):
-    """Printed text is shown for debugging; it changes neither the table nor the exit code.
-
-    Nor does a library call behind a condition, which costs nothing until it runs.
-    """
+    """Printed text changes neither table nor exit code; a call behind a condition is only noted."""
     (work.parent / "conftest.py").write_text("1 / 0")  # no folder above takes part in a check,
     (work / "pyproject.toml").unlink()  # also where pytest finds no settings
     condition = "if x is None:\n            return nn.functional.linear(x)"
