@@ -87,11 +87,7 @@ def foreseen(
     """
     paths = [handing_in.path_of(p["module"]) for p in problems if p.get("program")]
     programs = {one for path in paths if path in sources for one in _imported_with(path, sources)}
-
-    @cache
-    def differences(path: str) -> list[_OnlyHere]:
-        return list(_differences(path, sources[path], sources, course, path in programs))
-
+    read = cache(lambda p: list(_differences(p, sources[p], sources, course, p in programs)))
     found: list[Foreseen] = []
     for problem in problems:
         path = handing_in.path_of(problem["module"])
@@ -99,7 +95,7 @@ def foreseen(
             continue
         uses = list(_uses(problem, path, sources[path]))
         for one in _imported_with(path, sources):
-            uses += [difference.of(problem, path) for difference in differences(one)]
+            uses += [difference.of(problem, path) for difference in read(one)]
         uses = list({use.text: use for use in uses}.values())
         certain = [use for use in uses if use.certain]
         found += certain[:1] or [use for use in uses if use.text not in {f.text for f in found}]

@@ -29,13 +29,8 @@ def folder(tmp_path_factory):
         (root / path).write_bytes(content)
     for name in SOLVED:
         shutil.copy(COURSE.reference / f"{name}.py", root / "assignment")
-    # No number of this machine matters here, and few words of the model do.
-    for name, long, short in (
-        ("prediction", "budget: float = 0.5", "budget: float = 0.01"),
-        ("flying", "WRITTEN = 160", "WRITTEN = 20"),
-    ):
-        module = root / f"flight/{name}.py"
-        module.write_text(module.read_text(encoding="utf-8").replace(long, short))
+    measuring = root / "flight/prediction.py"
+    measuring.write_text(measuring.read_text("utf-8").replace("= 0.5)", "= 0.01)"), "utf-8")
     with (root / "assignment" / "optimizers.py").open("a", encoding="utf-8") as module:
         module.write("\n\ndef clip_gradient_norm(*given, **named):\n    return of_none()\n")
         module.write("\n\ndef of_none():\n    return 1 / 0\n")

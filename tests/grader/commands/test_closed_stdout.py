@@ -3,7 +3,6 @@
 import json
 import os
 import stat
-import subprocess
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from grader.base import files
 from grader.base.errors import MachineFault, UsageError
 from tests.grader.in_this_process import run_on
 from tests.grader.ordinary_user import NEEDS_ROOT
+from tests.grader.processes import ran
 from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow
@@ -26,14 +26,7 @@ def merge(root, tmp_path):
     def run(redirections, *options, **environment):
         command = " ".join(map(str, [python(), "-m", "grader", "merge", cpu, cuda, *options]))
         shell = ["bash", "-c", f"{command} {redirections}"]
-        return subprocess.run(
-            shell,
-            cwd=root,
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        return ran(shell, cwd=root, env=os.environ | environment)
 
     return run
 

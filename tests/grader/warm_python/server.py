@@ -155,8 +155,7 @@ def stream(number, mode, errors="strict"):
     except OSError:
         return None
     lines = mode == "w" and (number == 2 or raw.isatty())
-    encoding = os.environ.get("PYTHONIOENCODING")
-    return io.TextIOWrapper(raw, encoding, errors, line_buffering=lines)
+    return io.TextIOWrapper(raw, os.environ.get("PYTHONIOENCODING"), errors, line_buffering=lines)
 
 
 def start(arguments):
