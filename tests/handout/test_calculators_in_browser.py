@@ -191,8 +191,8 @@ def test_the_browsers_results_are_pythons(opened, name, count):
 
 def test_the_page_shows_the_first_examples_with_and_without_a_script(kept, unscripted, address):
     unscripted.goto(address("calculators"))
-    for name in FORMS:
-        section, plain = kept(name), unscripted.locator(f"#calculator-{name}")
+    for name, section in {name: kept(name) for name in FORMS}.items():
+        plain = unscripted.locator(f"#calculator-{name}")
         cells = ".results :is(dt, dd), td"
         texts = section.locator(cells).all_inner_texts()
         assert plain.locator(cells).all_inner_texts() == texts, name
