@@ -112,18 +112,6 @@ def test_search_works_from_files(address, page):
     assert all(url.startswith("file:") for url in page.requests)
 
 
-def test_formulas_have_their_font(opened, page):
-    """The font comes with the page.
-
-    Parentheses around a fraction grow with it, which needs a font for mathematics.
-    """
-    opened("05_resource_accounting")
-    page.evaluate("document.fonts.ready")
-    height = "(all) => Math.max(...all.map((mo) => mo.getBoundingClientRect().height))"
-    parentheses = page.locator(".formula mo").get_by_text("(", exact=True)
-    assert parentheses.evaluate_all(height) > 1.5 * 16
-
-
 @pytest.mark.parametrize(
     ("layout", "name"), every(50, product([(1400, "light"), (400, "dark")], [*PAGES, "search"]))
 )
@@ -136,12 +124,20 @@ def test_axe_finds_nothing_serious(opened, page, layout, name):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_the_skip_link_passes_the_sidebar(opened, page):
+def test_the_skip_link_passes_the_sidebar_and_formulas_have_their_font(opened, page):
+    """The font comes with the page.
+
+    Parentheses around a fraction grow with it, which needs a font for mathematics.
+    """
     opened("05_resource_accounting")
     for key in ("Tab", "Enter", "Tab"):
         page.keyboard.press(key)
     assert page.evaluate("document.activeElement.matches('article a')")
     assert page.url.endswith("#furo-main-content")
+    page.evaluate("document.fonts.ready")
+    height = "(all) => Math.max(...all.map((mo) => mo.getBoundingClientRect().height))"
+    parentheses = page.locator(".formula mo").get_by_text("(", exact=True)
+    assert parentheses.evaluate_all(height) > 1.5 * 16
 
 
 def test_sections_are_reached_by_keyboard_on_a_phone(opened, page):
