@@ -339,9 +339,8 @@ def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[
     course = msgspec.structs.replace(COURSE, problems=[target, control])
     # An attack that the tripwire stops has no answers to compare with known mistakes, and one on
     # the sandbox few. The comparison runs in this process, and is the same at each level.
-    has_answers = attack.in_every_test or attack.header["group"] not in OF_THE_SANDBOX
-    has_answers &= "policy" not in attack.statuses
-    explain = has_answers and sandbox.isolation == "bubblewrap"
+    explain = "policy" not in attack.statuses and sandbox.isolation == "bubblewrap"
+    explain &= attack.in_every_test or attack.header["group"] not in OF_THE_SANDBOX
     with only(attack.runs):
         result = grade(submission, course, sandbox, problems=[target, control], explain=explain)
     attacked, honest = result.problems

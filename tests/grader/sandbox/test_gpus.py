@@ -455,16 +455,9 @@ def test_a_device_has_some_time_to_give_back_what_a_test_took(readings, seconds,
     assert given_back is seen.given_back(seconds)
 
 
-@pytest.fixture
-def idle(light):
-    """The sandbox after the previous test's processes have ended, so that they are not counted."""
-    light.wait_until_ready()
-    return light
-
-
 def test_a_test_that_takes_too_much_of_the_gpu_is_ended_from_outside(boxed, monkeypatch):
     """The driver's count decides, whatever the test's own process reports."""
-    boxed.wait_until_ready()
+    boxed.wait_until_ready()  # or the end of the test before takes a number
     monkeypatch.setattr(Counted, "used", staticmethod(reading(GIB, GIB, 9 * GIB, GIB)))
     source = "import time\ndef f():\n    time.sleep(1000)\n"
     said = fault(boxed, OutOfMemory, source, device_memory_bytes=4 * GIB)[1]
@@ -472,25 +465,25 @@ def test_a_test_that_takes_too_much_of_the_gpu_is_ended_from_outside(boxed, monk
     assert answer(boxed, "def f(): return 1") == 1
 
 
-def test_a_gpu_that_holds_memory_after_a_test_gets_a_new_box(idle, monkeypatch):
+def test_a_gpu_that_holds_memory_after_a_test_gets_a_new_box(light, monkeypatch):
     """If a new sandbox frees the memory, the next test is not affected."""
     monkeypatch.setattr("grader.sandbox.sandbox.GIVE_BACK_SECONDS", 0.0)
-    before = idle.host_pid
-    assert answer(idle, "def f(): return 1", **WITHOUT_TORCH) == 1
+    before = light.host_pid
+    assert answer(light, "def f(): return 1", **WITHOUT_TORCH) == 1
     monkeypatch.setattr(Counted, "used", staticmethod(lambda: 5 * GIB if alive([before]) else 0))
-    assert answer(idle, "def f(): return 2", **WITHOUT_TORCH) == 2
-    assert idle.host_pid != before
+    assert answer(light, "def f(): return 2", **WITHOUT_TORCH) == 2
+    assert light.host_pid != before
 
 
-def test_a_gpu_that_never_gives_memory_back_is_our_fault(idle, monkeypatch):
+def test_a_gpu_that_never_gives_memory_back_is_our_fault(light, monkeypatch):
     """The test that finds the fault is not charged, and the next test tries again."""
     monkeypatch.setattr("grader.sandbox.sandbox.GIVE_BACK_SECONDS", 0.0)
-    assert answer(idle, "def f(): return 1", **WITHOUT_TORCH) == 1
+    assert answer(light, "def f(): return 1", **WITHOUT_TORCH) == 1
     monkeypatch.setattr(Counted, "used", staticmethod(lambda: 5 * GIB))
     said = r"^the GPU still holds 5120 MiB after the test's process has ended$"
     with pytest.raises(GraderFault, match=said):
-        answer(idle, "def f(): return 2", **WITHOUT_TORCH)
-    assert answer(idle, "def f(): return 3", **WITHOUT_TORCH) == 3
+        answer(light, "def f(): return 2", **WITHOUT_TORCH)
+    assert answer(light, "def f(): return 3", **WITHOUT_TORCH) == 3
 
 
 # --- checking the GPU -----------------------------------------------------------------------------
@@ -597,10 +590,9 @@ def course(tmp_path_factory):
     made = with_lists(tmp_path_factory.mktemp("course") / "lists")
     for hidden in made.glob("tests/hidden/*/test_hidden.py"):
         shutil.copy(hidden, hidden.with_name("test_cuda.py"))
-    course = courses.load(made)
-    return msgspec.structs.replace(
-        course, limits=msgspec.structs.replace(course.limits, **WITHOUT_TORCH)
-    )
+    found = courses.load(made)
+    limits = msgspec.structs.replace(found.limits, **WITHOUT_TORCH)
+    return msgspec.structs.replace(found, limits=limits)
 
 
 @pytest.fixture

@@ -55,9 +55,8 @@ def test_the_wait_of_an_import_is_not_that_of_a_program():
             timeout_and_crash.asleep(found),
         ]
         assert all(str(f).startswith(words) for f, words in zip(faults, told, strict=True)), faults
-    assert str(
-        timeout_and_crash.death(limits=limits, tracebacks="", **ended | {"cpu_limit": 8})
-    ) == ("it used up the processor time that was left for the tests of its problem")
+    cut = timeout_and_crash.death(limits=limits, tracebacks="", **ended | {"cpu_limit": 8})
+    assert str(cut) == "it used up the processor time that was left for the tests of its problem"
 
 
 def test_a_merge_that_was_not_finished_is_named_in_a_helper_too(sandbox):
@@ -95,7 +94,7 @@ EXCEEDED = {
 }  # fmt: skip
 
 
-# Children one by one are in an attack, too: `children_that_nobody_waits_for`.
+# Children one by one are in test_time_budgets, too.
 @pytest.mark.parametrize(
     "what", [pytest.param(w, marks=[pytest.mark.proof] * ("one by" in w)) for w in EXCEEDED]
 )
