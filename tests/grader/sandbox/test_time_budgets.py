@@ -182,7 +182,7 @@ def test_only_the_attempt_that_is_repeated_does_not_count(sandbox):
     """A test that sleeps in a shared process frees no CPU time of the tests before it."""
     budget = Budget(cpu_seconds=60.0, wall_seconds=60.0, spare=Spare(9.0, 9.0))
     with session(sandbox, WORK, budget=budget) as made:
-        for _ in range(4):
+        for _ in range(3):
             made.begin_test(0)
             ask(made, 0.15, function="spins")
         made.begin_test(0)
@@ -191,15 +191,15 @@ def test_only_the_attempt_that_is_repeated_does_not_count(sandbox):
             ask(made, 0.5, function="fails")
         made.begin_again()
         assert not made.is_shared
-        assert budget.wall_used == wall_used > 0.4
+        assert budget.wall_used == wall_used > 0.3
         assert 9.0 - budget.spare.wall_seconds >= 0.5
         ask(made, 0.0)
     sandbox.wait_until_ready()
-    assert 0.5 < budget.cpu_used < 1.0
+    assert 0.4 < budget.cpu_used < 0.9
     assert budget.spare.cpu_seconds <= 9.0
 
 
-@pytest.mark.parametrize(("end", "seconds"), every(2, [("exits", 0.5), ("spins", 100)]))
+@pytest.mark.parametrize(("end", "seconds"), every(2, [("exits", 0.4), ("spins", 100)]))
 def test_an_attempt_that_ends_its_shared_process_does_not_count(sandbox, end, seconds):
     """It is repeated in a process of its own, and what is set aside pays for the attempt."""
     budget = Budget(cpu_seconds=60.0, wall_seconds=60.0, spare=Spare(60.0, 60.0))
@@ -213,7 +213,7 @@ def test_an_attempt_that_ends_its_shared_process_does_not_count(sandbox, end, se
         assert budget.wall_used == wall_used > 0.05
         ask(made, 0.12, function="spins")
     sandbox.wait_until_ready()
-    assert 0.2 < budget.cpu_used < 0.6
+    assert 0.2 < budget.cpu_used < 0.5
     assert 60.0 - budget.spare.cpu_seconds >= min(seconds, 1.0)
 
 

@@ -25,7 +25,6 @@ from grader.sandbox import child_process, timeout_and_crash
 from grader.wire.zygote_messages import Ending
 from tests.grader.in_the_sandbox import LEVELS, LIMITS, MIB, answer, fault
 from tests.grader.processes import ran
-from tests.grader.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 
@@ -196,7 +195,8 @@ def memory_group():
     pytest.skip("this machine cannot create a control group for memory")
 
 
-@pytest.mark.parametrize("level", every(2, LEVELS))
+@pytest.mark.proof
+@pytest.mark.parametrize("level", LEVELS)
 def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(
     memory_group, root, level
 ):
