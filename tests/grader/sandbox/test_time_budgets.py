@@ -8,10 +8,9 @@ import pytest
 
 from grader.base.errors import Crashed, Raised, Status, TimedOut
 from grader.report import json_report
-from grader.sandbox import child_process
 from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.time_budgets import LEAST_PATIENCE, Budget, Meter, Patience, Spare
-from tests.grader.in_the_sandbox import COURSE, LIMITS, ask, fault, plain_box, session
+from tests.grader.in_the_sandbox import COURSE, LIMITS, ask, fault, session
 from tests.grader.processes import started
 from tests.grader.sampling import every
 
@@ -53,10 +52,9 @@ WORK = """
 """
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    with plain_box("bubblewrap") as running:
-        yield running
+@pytest.fixture
+def sandbox(plain):
+    return plain("bubblewrap")
 
 
 def test_the_calls_of_a_test_share_a_limit_of_wall_time(sandbox):
@@ -87,14 +85,12 @@ def test_removing_what_a_test_left_behind_is_charged(sandbox):
 
 def test_only_the_students_calls_are_charged(sandbox, monkeypatch):
     """Waiting for a sandbox, its start, and the test's own work between calls are not charged."""
-    clock, later = time.monotonic, [0]
+    clock, later = time.monotonic, []
     monkeypatch.setattr(time, "monotonic", lambda: clock() + sum(later))
-
-    def slowed(function):
-        return lambda *given, **named: (later.append(10), function(*given, **named))[1]
-
     for name in ("wait_until_ready", "spawn"):
-        monkeypatch.setattr(Sandbox, name, slowed(getattr(Sandbox, name)))
+        real = getattr(Sandbox, name)
+        slowed = lambda *a, real=real, **k: (later.append(10), real(*a, **k))[1]  # noqa: E731
+        monkeypatch.setattr(Sandbox, name, slowed)
     budget = Budget(cpu_seconds=5.0, wall_seconds=100.0)
     with session(sandbox, WORK, budget=budget) as made:
         for _ in range(2):
@@ -252,15 +248,12 @@ NOTHING_MORE = "it stopped doing anything: it sleeps, or waits for something tha
         "threading.Thread(target=time.sleep, args=(10**6,)).start(); threading.Event().wait()",
     ],
 )
-def test_a_test_that_only_waits_ends_early(sandbox, wait, monkeypatch):
-    stopped = "SIGSTOP" in wait
-    if stopped:  # it prints no traceback, however long that is waited for
-        monkeypatch.setattr(child_process, "TRACEBACK_SECONDS", 0.1)
+def test_a_test_that_only_waits_ends_early(sandbox, wait):
     source = f"import os, signal, threading, time\ndef f():\n    {wait}"
     with session(sandbox, source, wall_seconds=100.0, patience=Patience(0.1)) as made:
         with pytest.raises(TimedOut, match=NOTHING_MORE) as caught:
             ask(made)
-        assert caught.value.where == (None if stopped else "assignment/m.py in f")
+        assert caught.value.where == (None if "SIGSTOP" in wait else "assignment/m.py in f")
         with pytest.raises(TimedOut, match=NOTHING_MORE):  # its time is used up
             ask(made)
 
