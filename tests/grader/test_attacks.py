@@ -201,11 +201,8 @@ def sampled(level: str) -> set[str]:
     is_first = level == LEVELS[0].values[0]
     names = set()
     for group in GROUPS:
-        attacks = [attack.name for attack in ALL if attack.header["group"] == group]
-        if group in OF_THE_SANDBOX:
-            names |= {*attacks[not is_first :: 2]}
-        elif is_first:
-            names |= {*attacks[2::8]}
+        them = [attack.name for attack in ALL if attack.header["group"] == group]
+        names |= {*(them[not is_first :: 2] if group in OF_THE_SANDBOX else them[2::8] * is_first)}
     return names - DEAR
 
 
