@@ -17,7 +17,8 @@ from tests.grader.ordinary_user import NEEDS_ROOT, passed_by_an_ordinary_user
 from tests.grader.sampling import every
 from tests.grader.sandbox import states
 
-pytestmark = pytest.mark.slow
+# In one group, because each would see the states that another one changes.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("states")]
 
 SEEN_AT = ("bubblewrap", "landlock")
 AT_ONCE, NEXT_TEST, NEXT_BOX = "at once", "next test", "next box"
