@@ -16,7 +16,6 @@ removes it):
     status:     the statuses that the problem may have
     earns:      the points of the target: 0 (default), less (than full) or full
     open:       why the attack still earns more; the test fails once it does not
-    ordinary:   why `make test` also runs the attack as an ordinary user
     stronger:   why bubblewrap stops the attack and the second level (Landlock) does not
     holds:      what must hold, in one sentence
 
@@ -34,7 +33,6 @@ import gc
 import inspect
 import os
 import re
-import sys
 import tempfile
 import unicodedata
 import uuid
@@ -62,12 +60,8 @@ from kit.safe_text import UNSAFE
 from tests.grader.attacks import archives_and_sources
 from tests.grader.compared_results import told
 from tests.grader.in_the_sandbox import NEEDS_LANDLOCK
-from tests.grader.ordinary_user import (
-    NEEDS_ROOT,
-    as_an_ordinary_user,
-    passed_by_an_ordinary_user,
-)
-from tests.grader.processes import processes, ran
+from tests.grader.ordinary_user import NEEDS_ROOT, passed_by_an_ordinary_user
+from tests.grader.processes import processes
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +78,7 @@ DEAR = {
     "memory_without_a_first_thread",
 }  # fmt: skip
 KEYS = {
-    "group", "target", "reference", "limits", "tests", "status", "earns", "open", "ordinary",
+    "group", "target", "reference", "limits", "tests", "status", "earns", "open",
     "stronger", "holds",
 }  # fmt: skip
 BEGINS = re.compile(r"^# %% (\w+)\n", re.MULTILINE)
@@ -207,11 +201,8 @@ def sampled(level: str) -> set[str]:
     is_first = level == LEVELS[0].values[0]
     names = set()
     for group in GROUPS:
-        attacks = [attack.name for attack in ALL if attack.header["group"] == group]
-        if group in OF_THE_SANDBOX:
-            names |= {*attacks[not is_first :: 2]}
-        elif is_first:
-            names |= {*attacks[2::8]}
+        them = [attack.name for attack in ALL if attack.header["group"] == group]
+        names |= {*(them[not is_first :: 2] if group in OF_THE_SANDBOX else them[2::8] * is_first)}
     return names - DEAR
 
 
@@ -345,9 +336,8 @@ def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[
     course = msgspec.structs.replace(COURSE, problems=[target, control])
     # An attack that the tripwire stops has no answers to compare with known mistakes, and one on
     # the sandbox few. The comparison runs in this process, and is the same at each level.
-    has_answers = attack.in_every_test or attack.header["group"] not in OF_THE_SANDBOX
-    has_answers &= "policy" not in attack.statuses
-    explain = has_answers and sandbox.isolation == "bubblewrap"
+    explain = "policy" not in attack.statuses and sandbox.isolation == "bubblewrap"
+    explain &= attack.in_every_test or attack.header["group"] not in OF_THE_SANDBOX
     with only(attack.runs):
         result = grade(submission, course, sandbox, problems=[target, control], explain=explain)
     attacked, honest = result.problems
@@ -404,27 +394,6 @@ def test_they_fail_for_an_ordinary_user_as_well():
     test = f"{__file__}::{test_it_earns_nothing_and_harms_nobody.__name__}"
     ids = [f"{test}[bubblewrap-{attack.name}]" for attack in ON_THE_SANDBOX]
     assert passed_by_an_ordinary_user(*ids).startswith(f"{len(ids)} passed")
-
-
-WITHOUT_TORCH = """
-import re, sys
-from grader.base.errors import Raised
-from tests.grader.in_the_sandbox import fault, plain_box
-with plain_box("bubblewrap") as sandbox:
-    for module in sys.argv[1:]:
-        source = re.sub("import (einops|torch)\\n", "", module) + "f = lambda: storage_bytes(0)"
-        print(*(fault(sandbox, Raised, source)[1] for _ in range(2)), sep="\\n")
-"""
-
-
-@NEEDS_ROOT
-def test_those_that_need_an_ordinary_user_fail_in_the_box_of_one():
-    """Each runs twice, because it may look for what it has left."""
-    sources = [attack.made for attack in ALL if "ordinary" in attack.header]
-    with as_an_ordinary_user() as words:
-        done = ran([*words, sys.executable, "-c", WITHOUT_TORCH, *sources], cwd=ATTACKS.parents[2])
-    said = re.findall(r"^(?:nothing|left \d messages)$", done.stdout, re.MULTILINE)
-    assert 2 * len(sources) == len(said), done.stdout + done.stderr
 
 
 # Those that write files and start processes, or compare with many modules of torch.

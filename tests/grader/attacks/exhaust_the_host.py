@@ -239,7 +239,6 @@ def storage_bytes(x):
 """Tries to write into every folder that it can find, above all into those that hide packages or lie in memory.
 
 status: failed
-ordinary: the folder that hides installed packages belongs to the user who runs the grader.
 holds: one folder is writable, whoever runs the grader.
 """
 LIB = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}"

@@ -82,7 +82,6 @@ report()
 """Leaves a message for its next process in everything that can be set on the writable folder: mode, times, attributes, flags.
 
 tests: view_shows | storage_bytes | views_once
-ordinary: the writable folder belongs to the user who runs the grader.
 holds: the folder of a process shows nothing of the process before.
 """
 MARK, MODE = 1_000_000_007, 0o1745

@@ -27,7 +27,7 @@ class Counted(Gpu):
     """A GPU that says in its node how much of its memory is in use."""
 
     def used_bytes(self):
-        return int(self.nodes[0].read_text())
+        return int(self.nodes[0].read_text() or 2**30)  # empty while a test writes it
 
 
 def stand_in(node):

@@ -47,7 +47,7 @@ def ran(box, source, forbidden=(), **inputs):
 
 @warm
 @NEEDS_LANDLOCK
-def test_it_is_the_same_at_each_level_and_without_a_sandbox(sandbox, by_landlock, box):
+def test_it_is_the_same_at_each_level_and_without_a_sandbox(sandbox, plain, box):
     """Arguments, input, files, both outputs and the exit code."""
     for level in (sandbox, plain("landlock")):
         assert ran(level, ECHO, **INPUTS) == SAID

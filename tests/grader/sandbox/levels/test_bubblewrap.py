@@ -156,17 +156,27 @@ def test_no_path_of_the_graders_shows(sandbox):
 
 SCRIPT = """
 from tests.grader.in_the_sandbox import answer, plain_box
+walk = "[d for d, _, _ in os.walk('/') if os.access(d, os.W_OK) and not d.startswith('/proc/')]"
+mark = "os.chmod('/tmp', 0o1745), os.utime('/tmp', (9, 9)), os.mkdir('/tmp/mark')"
+look = "tmp.st_mode & 0o7777 == 0o1745, tmp.st_mtime == 9, os.listdir('/tmp')"
 with plain_box("bubblewrap") as sandbox:
-    root = answer(sandbox, "import os\\ndef f(): return os.listdir('/')")
+    root, writable, _, left = (
+        answer(sandbox, f"import os\\ndef f(tmp=os.stat('/tmp')): return {what}")
+        for what in ("os.listdir('/')", walk, mark, look)
+    )
     facts = sandbox.facts
     rights = facts["uid"] == 0, facts["capabilities"] == 0, facts["seccomp"]
     print(sandbox.isolation, facts["pid"] == 1, *rights, "site" in root)
+    print([d for d in writable if not d.startswith("/tmp")], left)
 """
 
 
 @NEEDS_ROOT
 def test_an_ordinary_user_gets_the_same_box():
-    """In a user namespace, the zygote is process 1, without capabilities and with the filter."""
+    """In a user namespace, the zygote is process 1, without capabilities and with the filter.
+
+    The writable folder and the one that hides packages belong to that user, as all of the box does.
+    """
     gets_the_same_box({})
 
 
@@ -177,7 +187,8 @@ def gets_the_same_box(environment):
         done = ran(line, cwd=visible_files.GRADER.parent, env=os.environ | environment)
     if "the sandbox cannot be started" in done.stderr:
         pytest.skip(f"that user cannot start a sandbox here: {done.stderr.strip()[-300:]}")
-    assert ("bubblewrap True False True 2 True\n", "") == (done.stdout, done.stderr)
+    told = "bubblewrap True False True 2 True\n[] (False, False, ['submission'])\n"
+    assert (told, "") == (done.stdout, done.stderr)
 
 
 # What 0.4.0 lacks.

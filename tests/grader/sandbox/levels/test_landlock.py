@@ -217,7 +217,7 @@ WAYS = ["nameless", "in_a_process", "sent", "mapped", "sparse", "never_named", "
 
 
 @at_this_level
-@pytest.mark.parametrize("way", [*WAYS, "in_many_parts"])
+@pytest.mark.parametrize("way", [*WAYS, pytest.param("in_many_parts", marks=pytest.mark.proof)])
 def test_files_without_a_name_count_too(sandbox, way):
     """Whoever holds them: a descriptor, a process, a socket's buffer or a page of memory."""
     said = "" if way == "in_many_parts" else "it wrote more than|"
