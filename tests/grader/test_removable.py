@@ -37,7 +37,7 @@ def test_no_other_file_names_it(root, name):
 
 def without(names, root, folder):
     """Copy the program without some of its parts; return what runs it."""
-    ignored = shutil.ignore_patterns("__pycache__", "course_files")
+    ignored = shutil.ignore_patterns("course_files")
     for copied in ("grader", "kit"):
         shutil.copytree(root / copied, folder / copied, ignore=ignored)
     for path in [path for name in names for path in PARTS[name][0]]:

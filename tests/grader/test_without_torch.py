@@ -42,25 +42,22 @@ def environment_without(folder, *packages):
 def plain(tmp_path_factory):
     """A Python without torch and NumPy, and the course of `grader new --plain`."""
     python = environment_without(tmp_path_factory.mktemp("plain") / "venv", *TORCH, "numpy")
-    return python, with_stubs(python, small_courses.plain_python(tmp_path_factory.mktemp("words")))
+    course = small_courses.plain_python(tmp_path_factory.mktemp("words"))
+    grader(python, "stubs", "--course", course)
+    return python, course
 
 
 @pytest.fixture(scope="module")
 def with_numpy(tmp_path_factory):
     """A Python without torch, and the course with NumPy."""
     python = environment_without(tmp_path_factory.mktemp("numpy") / "venv", *TORCH)
-    return python, with_stubs(python, small_courses.with_numpy(tmp_path_factory.mktemp("rows")))
+    return python, small_courses.with_numpy(tmp_path_factory.mktemp("rows"))
 
 
 @pytest.fixture
 def course(request):
     """The Python and the folder of one of the two courses."""
     return request.getfixturevalue(request.param)
-
-
-def with_stubs(python, course):
-    grader(python, "stubs", "--course", course)
-    return course
 
 
 def grader(python, *arguments, options=()):
