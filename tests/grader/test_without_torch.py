@@ -202,7 +202,7 @@ def test_the_data_and_the_packages_of_a_course_go_where_its_tests_go(typed, tmp_
     changed(course / "assignment/problems.toml", "packages = []", 'packages = ["filelock>=3"]')
     given = handed_in(course, tmp_path / "given")
     code, shown, said = typed("grade", "--course", course, given)
-    assert "count_words  1.00 / 1" in shown, (code, shown, said)
+    assert (0, True) == (code, "count_words  1.00 / 1" in shown), shown + said
     found = {}
     for kind in ("student", "gradescope"):
         assert 0 == typed("release", kind, "--course", course, tmp_path / "out.zip")[0]
@@ -225,8 +225,8 @@ def test_a_submission_that_imports_what_the_course_does_not_list(isolation, type
     given = handed_in(course, tmp_path / "given")
     for path in (given / "assignment").iterdir():
         path.write_text(f"import numpy\n{path.read_text()}")
-    _, shown, _ = typed("grade", "--course", course, given, "--isolation", isolation)
-    assert "No module named 'numpy'" in shown
+    code, shown, _ = typed("grade", "--course", course, given, "--isolation", isolation)
+    assert (0, True) == (code, "No module named 'numpy'" in shown)
     assert "score 0.00 of 4" in shown
 
 
