@@ -23,8 +23,8 @@ import importlib, os
 def imports():
     found = []
     for name in ("grader", "grader.grading.grade", "grader.solutions.reference.linear",
-                 "grader.wire.protocol", "tests.hidden.linear.test_hidden", "kit.expect",
-                 "tests.public.test_linear", "tests.grader",
+                 "grader.wire.protocol", "tests.hidden.count_words.test_hidden", "kit.expect",
+                 "tests.public.test_count_words", "tests.grader",
                  "pytest", "msgspec", "rich", "_pytest"):
         try:
             importlib.import_module(name)
@@ -37,7 +37,7 @@ def files(words):
     """Every path with one of these words."""
     found = []
     for folder, _, names in os.walk("/"):
-        if not folder.startswith(("/proc", "/site/torch", "/site/sympy")):
+        if not folder.startswith("/proc"):
             found += [f"{folder}/{name}" for name in names]
     return sorted(path for path in found if any(word in path for word in words))
 '''
@@ -48,8 +48,9 @@ from pathlib import Path
 import grader
 from grader.course import courses
 from grader.sandbox.sandbox import Sandbox
-course = courses.load()
-with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
+course = courses.load(Path(grader.__file__).parent / "new_course" / "plain_course")
+box = {"isolation": "bubblewrap", "scratch_bytes": 2**20, "packages": ("numpy",), "preload": ()}
+with Sandbox(course.tests, **box) as sandbox:
     from grader.sandbox.session import Session
     sys.path.insert(0, str(course.root))
     from kit.student import call

@@ -129,14 +129,12 @@ def test_each_of_two_courses_is_graded_by_its_own_tests(root, tmp_path):
     assert one[2] == str(first / "tests/__init__.py")
 
 
-def test_a_module_that_cannot_be_preloaded_is_the_courses_fault(typed, tmp_path):
+def test_a_module_that_cannot_be_preloaded_is_the_courses_fault(typed, solved, tmp_path):
     """One sentence names the module and the key, also if it is there but needs another one."""
     course = small_courses.with_lists(tmp_path / "course")
     (course / "tests" / "probes" / "needs.py").write_text("import no_such_module\n")
     listed = course / "assignment" / "problems.toml"
     listed.write_text(f'preload = ["tests.probes.needs"]\n{listed.read_text()}')
-    given = shutil.copytree(course / "solutions" / "reference", tmp_path / "given" / "assignment")
-    code, shown, said = typed("grade", given.parent, "--course", course)
-    assert (code, shown) == (3, "")
-    assert "fault of the course" in said
+    code, shown, said = typed("grade", solved, "--course", course)
+    assert (code, shown, "fault of the course" in said) == (3, "", True)
     assert "problems.toml: preload: tests.probes.needs cannot be imported: " in said

@@ -42,25 +42,22 @@ def environment_without(folder, *packages):
 def plain(tmp_path_factory):
     """A Python without torch and NumPy, and the course of `grader new --plain`."""
     python = environment_without(tmp_path_factory.mktemp("plain") / "venv", *TORCH, "numpy")
-    return python, with_stubs(python, small_courses.plain_python(tmp_path_factory.mktemp("words")))
+    course = small_courses.plain_python(tmp_path_factory.mktemp("words"))
+    grader(python, "stubs", "--course", course)
+    return python, course
 
 
 @pytest.fixture(scope="module")
 def with_numpy(tmp_path_factory):
     """A Python without torch, and the course with NumPy."""
     python = environment_without(tmp_path_factory.mktemp("numpy") / "venv", *TORCH)
-    return python, with_stubs(python, small_courses.with_numpy(tmp_path_factory.mktemp("rows")))
+    return python, small_courses.with_numpy(tmp_path_factory.mktemp("rows"))
 
 
 @pytest.fixture
 def course(request):
     """The Python and the folder of one of the two courses."""
     return request.getfixturevalue(request.param)
-
-
-def with_stubs(python, course):
-    grader(python, "stubs", "--course", course)
-    return course
 
 
 def grader(python, *arguments, options=()):
@@ -205,7 +202,7 @@ def test_the_data_and_the_packages_of_a_course_go_where_its_tests_go(typed, tmp_
     changed(course / "assignment/problems.toml", "packages = []", 'packages = ["filelock>=3"]')
     given = handed_in(course, tmp_path / "given")
     code, shown, said = typed("grade", "--course", course, given)
-    assert "count_words  1.00 / 1" in shown, (code, shown, said)
+    assert (0, True) == (code, "count_words  1.00 / 1" in shown), shown + said
     found = {}
     for kind in ("student", "gradescope"):
         assert 0 == typed("release", kind, "--course", course, tmp_path / "out.zip")[0]
@@ -228,8 +225,8 @@ def test_a_submission_that_imports_what_the_course_does_not_list(isolation, type
     given = handed_in(course, tmp_path / "given")
     for path in (given / "assignment").iterdir():
         path.write_text(f"import numpy\n{path.read_text()}")
-    _, shown, _ = typed("grade", "--course", course, given, "--isolation", isolation)
-    assert "No module named 'numpy'" in shown
+    code, shown, _ = typed("grade", "--course", course, given, "--isolation", isolation)
+    assert (0, True) == (code, "No module named 'numpy'" in shown)
     assert "score 0.00 of 4" in shown
 
 

@@ -95,6 +95,7 @@ def graded(sandbox, root, tmp_path_factory):
     problems = ("adamw", "linear", "lr_schedule", "precision", "tensor_memory")
     chosen = [COURSE.problem(name) for name in problems]
     result = grade(submissions.read(folder), COURSE, sandbox, problems=chosen)
+    assert torch.__version__ == result.grader.environment["torch"]
     return {p.id: [t for t in p.tests if t.status == "failed"] for p in result.problems}
 
 

@@ -1,9 +1,6 @@
 """The same submission, tests and seed give the same result, apart from times."""
 
-import platform
 import re
-
-import torch
 
 from grader.base.errors import Status
 from grader.grading.grade import grade
@@ -14,7 +11,7 @@ from tests.grader.in_the_sandbox import COURSE, warm
 
 @warm
 def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
-    """With another seed the same tests fail, with other sizes. A result has the versions."""
+    """With another seed the same tests fail, with other sizes."""
     honest = (COURSE.reference / "linear.py").read_text()
     forgetful = re.sub(r"nn\.init\.trunc_normal_\(weight, .*\)", "weight", honest)
     assert forgetful != honest
@@ -37,5 +34,3 @@ def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
     assert Status.FAILED in {status for _, status, _ in said[0]}
     first, second = ({(*t[:2], re.sub(r"\d+", "#", t[2])) for t in texts} for texts in said[:2])
     assert first == second
-    versions = {"python": platform.python_version(), "torch": torch.__version__}
-    assert versions == one.grader.environment
