@@ -420,5 +420,5 @@ def main(name, folder):
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        name, folder = line.split(maxsplit=1)
-        main(name, Path(folder.rstrip("\n")))
+        which, place = line.rstrip("\n").split(maxsplit=1)
+        main(which, Path(place))

@@ -107,12 +107,7 @@ def test_a_reader_that_was_killed_reads_the_next_submission(tmp_path):
 @pytest.mark.parametrize(
     ("ends", "wait", "error", "said"),
     [
-        (
-            "while True: pass",
-            600,
-            SubmissionRefused,
-            "takes more than 0.3 seconds of processor time",
-        ),
+        ("while True: pass", 600, SubmissionRefused, "more than 0.3 seconds of processor time"),
         ("bytes(2**40)", 600, SubmissionRefused, "takes more than 512 MiB of memory"),
         ("import time; time.sleep(99)", 2, GraderFault, "took more than 2 seconds"),
         ("import os; os.kill(os.getpid(), 9)", 600, GraderFault, "process that read it (SIGKILL)"),
