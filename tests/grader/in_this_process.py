@@ -70,7 +70,7 @@ def processes_start_at_once(monkeypatch):
 
 
 class InThisProcess:
-    """Grades without a process or a sandbox of its own; takes the place of a `LocalExecutor`."""
+    """Grades without a sandbox; takes the place of a `LocalExecutor`."""
 
     def __init__(self, course, setup, **_):
         self._course, self._setup = course, setup
@@ -90,15 +90,16 @@ def reading_here(monkeypatch):
     monkeypatch.setattr(BubblewrapLevel, "why_not", lambda _: None)
 
 
-@pytest.fixture(params=["here", pytest.param("sandboxes", marks=pytest.mark.proof)])
+IN_SANDBOXES = pytest.param("processes_start_at_once", marks=pytest.mark.proof)
+
+
+@pytest.fixture(params=["reading_here", IN_SANDBOXES])
 def grading(request, monkeypatch):
-    """For tests of what a class's commands do with results; `make proof` grades in sandboxes."""
-    if request.param == "sandboxes":
-        request.getfixturevalue("processes_start_at_once")
-        return
-    request.getfixturevalue("reading_here")
-    monkeypatch.setattr(class_commands, "LocalExecutor", InThisProcess)
-    monkeypatch.setattr(grade, "grade", partial(grade.grade, session=LocalSession))
+    """Grade in this process what tests only use results of; `make proof` does it in sandboxes."""
+    request.getfixturevalue(request.param)
+    if request.param == "reading_here":
+        monkeypatch.setattr(class_commands, "LocalExecutor", InThisProcess)
+        monkeypatch.setattr(grade, "grade", partial(grade.grade, session=LocalSession))
 
 
 @pytest.fixture(scope="session")

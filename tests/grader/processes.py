@@ -31,7 +31,10 @@ def processes(field: str, value: int | str) -> list[int]:
 
 def descendants(process: int) -> list[int]:
     """The ids of this process's children, their children, and so on."""
-    return [p for child in processes("PPid", process) for p in [child, *descendants(child)]]
+    parents, found = {int(s["Pid"]): int(s["PPid"]) for s in statuses()}, [process]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found[1:]
 
 
 def alive(among: list[int]) -> list[int]:

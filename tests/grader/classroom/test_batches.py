@@ -18,7 +18,7 @@ from grader.classroom.executor import Ended, LocalExecutor
 from grader.course import courses
 from grader.submission.submissions import Submission
 from tests.grader import processes, small_courses
-from tests.grader.classroom.a_class import WITH_LISTS, hand_in, hand_in_class, keep, read_csv_table
+from tests.grader.classroom.a_class import WITH_LISTS, Desk, hand_in, hand_in_class, keep
 from tests.grader.conftest import changed
 from tests.grader.processes import descendants, until
 
@@ -62,45 +62,30 @@ def batch_of(handed_in, book, course, *options):
 
 
 @pytest.fixture
-def batch(typed, course, handed_in, tmp_path):
-    """Run `grader batch` in this process; return its exit code and all that it says."""
-    book = ("--gradebook", tmp_path / "class.sqlite", "--course", course)
-    return lambda *options: typed.all("batch", handed_in, *book, *options)
+def desk(typed, course, handed_in, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Desk(tmp_path, typed)
 
 
-@pytest.fixture
-def points(typed, tmp_path):
-
-    def exported():
-        book, out = tmp_path / "class.sqlite", tmp_path / "class.csv"
-        assert typed("export", book, "--csv", out, "--course", tmp_path / "course")[0] == 0
-        rows = read_csv_table(out.read_text())
-        return {row["id"]: float(row["points"]) if row["points"] else None for row in rows}
-
-    return exported
+BATCH = "batch handed_in --gradebook g.sqlite"
 
 
-def test_a_class_is_graded_and_what_was_graded_is_not_graded_again(
-    batch, handed_in, points, tmp_path
-):
+def test_a_class_is_graded_and_what_was_graded_is_not_graded_again(desk, handed_in):
     """Hostile submissions change no other result; the second call grades only new ones."""
-    (tmp_path / "roster.csv").write_text(
-        "\ufeffid;name;section\n" + "".join(f"{n};{n.title()} Doe;A\n" for n in [*CLASS, "zoe"])
-    )
-    roster = ("--roster", tmp_path / "roster.csv")
-    code, said = batch(*roster)
-    assert code == 0, said
+    rows = "".join(f"{name};{name.title()} Doe;A\n" for name in [*CLASS, "zoe"])
+    desk.write("roster.csv", f"\ufeffid;name;section\n{rows}")
+    said = desk(f"{BATCH} --roster roster.csv")
     assert "10 submissions of 11 students, 10 of them new; 9 to grade" in said
     assert "11 students: 9 graded, 1 missing, 1 refused" in said
-    assert points() == {name: value for name, (_, value) in CLASS.items()} | {"zoe": None}
+    assert desk.points() == {name: value for name, (_, value) in CLASS.items()} | {"zoe": None}
     hand_in(handed_in, "zoe", SOLVED)
     hand_in(handed_in, "new", NO_SHIFT.replace("return", "return 1 *"))
-    code, said = batch(*roster)
+    said = desk(f"{BATCH} --roster roster.csv")
     # Zoe's sources are the same as Ada's, which already have a result.
     assert "12 submissions of 12 students, 2 of them new; 1 to grade" in said
     assert "12 students: 11 graded, 1 refused" in said
     assert "the roster does not have this student" in said
-    assert points()["zoe"] == 3.0
+    assert desk.points()["zoe"] == 3.0
 
 
 def assert_intact(book):
@@ -115,7 +100,7 @@ def started(request, course, handed_in, tmp_path, root):
     keep(handed_in, *POINTS_OF_FOUR)
     for name in ("cyd", "dan"):
         hand_in(handed_in, name, f"import time\ntime.sleep(2)\n{CLASS[name][0]}")
-    book = tmp_path / "class.sqlite"
+    book = tmp_path / "g.sqlite"
     command = batch_of(handed_in, book, course, "--jobs", getattr(request, "param", 1))
     process = processes.started(command, cwd=root, start_new_session=True)
     with process:
@@ -146,21 +131,19 @@ def graded(book):
     return count
 
 
-def test_after_kill_9_the_same_command_goes_on(started, batch, points):
+def test_after_kill_9_the_same_command_goes_on(started, desk):
     process, book = started
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert_intact(book)
     first = graded(book)
-    code, said = batch("--jobs", 1)
-    assert code == 0, said
-    assert f"{4 - first} to grade" in said
-    assert points() == POINTS_OF_FOUR
+    assert f"{4 - first} to grade" in desk(f"{BATCH} --jobs 1")
+    assert desk.points() == POINTS_OF_FOUR
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("started", [2], indirect=True)
-def test_a_process_that_is_killed_costs_a_second_try(started, points):
+def test_a_process_that_is_killed_costs_a_second_try(started, desk):
     """The test acts as the kernel's out-of-memory killer; the class is still completed."""
     process, _ = started
     children = processes.processes("PPid", process.pid)
@@ -168,7 +151,7 @@ def test_a_process_that_is_killed_costs_a_second_try(started, points):
     os.kill(workers[-1], signal.SIGKILL)
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
-    assert points() == POINTS_OF_FOUR
+    assert desk.points() == POINTS_OF_FOUR
 
 
 def test_a_process_that_dies_between_two_submissions_costs_no_try(course):
@@ -203,13 +186,13 @@ exec {real} "$@"
 @pytest.mark.proof
 @pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
 def test_a_box_that_is_lost_after_the_first_result_ends_no_batch(
-    course, handed_in, points, root, tmp_path
+    course, handed_in, desk, root, tmp_path
 ):
     """The box is killed, and the next one does not start; the submission gets a third one."""
     keep(handed_in, *POINTS_OF_FOUR)
     for name in POINTS_OF_FOUR:
         hand_in(handed_in, name, f"import time\ntime.sleep(1)\n{CLASS[name][0]}")
-    tools, folder, book = tmp_path / "tools", tmp_path / "boxes", tmp_path / "class.sqlite"
+    tools, folder, book = tmp_path / "tools", tmp_path / "boxes", tmp_path / "g.sqlite"
     tools.mkdir()
     folder.mkdir()
     text = SOMETIMES.format(folder=folder, real=shutil.which("bwrap"))
@@ -224,7 +207,7 @@ def test_a_box_that_is_lost_after_the_first_result_ends_no_batch(
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
         said = batch.communicate(timeout=600)[1]
-    assert (batch.returncode, points()) == (0, POINTS_OF_FOUR), said
+    assert (batch.returncode, desk.points()) == (0, POINTS_OF_FOUR), said
     assert 3 <= len(list(folder.iterdir()))
 
 
@@ -236,10 +219,9 @@ def command_of(process):
 
 
 @pytest.mark.usefixtures("grading")
-def test_a_broken_suite_is_the_graders_fault_for_everybody(batch, course, handed_in, points):
+def test_a_broken_suite_is_the_graders_fault_for_everybody(desk, course, handed_in):
     keep(handed_in, "ada", "bob")
     hidden = course / "tests" / "hidden" / "relu" / "test_hidden.py"
     hidden.write_text(hidden.read_text().replace("n if n >= 0 else 0.0", "abs(n, x)"))
-    code, said = batch("--jobs", 1)
-    assert (code, "2 students: 2 grader error" in said) == (3, True), said
-    assert points() == {"ada": None, "bob": None}
+    assert "2 students: 2 grader error" in desk(f"{BATCH} --jobs 1", code=3)
+    assert desk.points() == {"ada": None, "bob": None}

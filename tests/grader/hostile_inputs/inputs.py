@@ -1,10 +1,8 @@
 """Hostile inputs for everything that reads what a stranger wrote.
 
 SUBMISSIONS are archives, notebooks and folders, and OTHERS are inputs of other readers. Each has a
-function that writes it into a folder and returns its path. As a program, this reads one input, with
-limits on itself.
-
-    python -m tests.grader.hostile_inputs.inputs NAME EMPTY_FOLDER
+function that writes it into a folder and returns its path. As a program, this reads inputs, with
+limits on itself: one for each line of its input, which has a name and an empty folder.
 """
 
 import io
@@ -14,6 +12,7 @@ import resource
 import sys
 import tarfile
 import threading
+import time
 import zipfile
 import zlib
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -39,7 +38,7 @@ from kit.handing_in import Accepted
 
 MODULE = "assignment/activations.py"
 ACCEPTED = Accepted((MODULE,), ("*.json", "*/*.json"))
-CPU_SECONDS = 30  # of this program; about 2 are used
+CPU_SECONDS = 30  # of this program for one input; about 2 are used
 MEMORY_BYTES = 2 * 2**30
 
 
@@ -249,9 +248,12 @@ def opened(path):
         return len(book.execute("SELECT * FROM student").fetchall())
 
 
+DEFAULTS = {"seconds": canvas_api.ANSWER_SECONDS, "pages": canvas_api.MOST_PAGES}
+
+
 def asked(path):
     """Ask a server on this machine, which answers as the file says, for all submissions."""
-    how = json.loads(path.read_text())
+    how = DEFAULTS | json.loads(path.read_text())
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -272,8 +274,7 @@ def asked(path):
     server, waited = HTTPServer(("localhost", 0), Handler), threading.Event()
     server.handle_error = lambda *_: None  # its client goes before it has read everything
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    canvas_api.ANSWER_SECONDS = how.get("seconds", canvas_api.ANSWER_SECONDS)
-    canvas_api.MOST_PAGES = how.get("pages", canvas_api.MOST_PAGES)
+    canvas_api.ANSWER_SECONDS, canvas_api.MOST_PAGES = how["seconds"], how["pages"]
     place = canvas_api.place_of(f"http://localhost:{server.server_port}/courses/1/assignments/2")
     return len(canvas_api.CanvasApi(place, "token", sleep=lambda _: None).submissions())
 
@@ -403,7 +404,8 @@ def shown(found):
 
 def main(name, folder):
     """Read an input within limits; print what is said, and what it took."""
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    most = int(time.process_time()) + CPU_SECONDS
+    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.RLIM_INFINITY))
     read, _, write = OTHERS[name] if name in OTHERS else (read_submission, *SUBMISSIONS[name])
     path = write(folder)
@@ -413,8 +415,10 @@ def main(name, folder):
     except EndsCommand as e:
         code, said = e.exit_code, str(e)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(json.dumps({"code": code, "said": said, "kib": children.ru_maxrss}))
+    print(json.dumps({"code": code, "said": said, "kib": children.ru_maxrss}), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    for line in sys.stdin:
+        which, place = line.rstrip("\n").split(maxsplit=1)
+        main(which, Path(place))

@@ -1,6 +1,7 @@
 """What `grader validate` says of a course whose author has made a mistake."""
 
 import re
+import sys
 
 import pytest
 
@@ -9,11 +10,13 @@ from grader.course.courses import sources_in
 from grader.proof import course_checks, public_tests
 from tests.grader import small_courses
 from tests.grader.conftest import changed
+from tests.grader.warm_python import python
 
 
 @pytest.fixture
-def lists(tmp_path):
+def lists(tmp_path, monkeypatch):
     """The same course without torch, for tests that run it."""
+    monkeypatch.setattr(sys, "executable", python())
     return small_courses.with_lists(tmp_path / "lists")
 
 
