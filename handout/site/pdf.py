@@ -15,11 +15,9 @@ FOOTER = (
 )
 MARGIN: PdfMargins = {"top": "18mm", "bottom": "18mm", "left": "18mm", "right": "18mm"}
 # Unfolds the answers, moves the start page's own sections before the chapters, and puts a list of
-# all sections first.
-# `pages` has a number for each entry of the list, or is empty while the numbers are unknown.
-CONTENTS = """(pages) => {
+# all sections first, which links to a target in each heading.
+CONTENTS = """() => {
   document.querySelectorAll("details").forEach((folded) => { folded.open = true; });
-  document.querySelectorAll(".page-numbers").forEach((old) => old.remove());
   document.querySelectorAll("#all-calculators, #document-calculators")
     .forEach((page) => page.remove());
   const chapters = document.querySelector("article .toctree-wrapper"), end = chapters.parentElement;
@@ -28,16 +26,19 @@ CONTENTS = """(pages) => {
   list.className = "page-numbers";
   const headings = [...document.querySelectorAll("article h2, article h3:not(.calculator-title)")];
   headings.forEach((heading, i) => {
-    const row = document.createElement("a");
-    row.href = "#" + heading.closest("section").id;
+    const row = document.createElement("a"), number = document.createElement("span");
+    row.href = "#heading-" + i;
     row.className = heading.tagName.toLowerCase();
-    const number = Object.assign(document.createElement("span"), { textContent: pages[i] ?? "00" });
+    number.textContent = "00";
     row.append(heading.firstChild.textContent, number);
     list.append(row);
+    heading.append(Object.assign(document.createElement("span"), { id: "heading-" + i }));
   });
   headings[0].closest("section").before(list);
-  return headings.map((heading) => heading.closest("section").id);
 }"""
+NUMBERS = """(pages) => document.querySelectorAll(".page-numbers span").forEach((number, i) => {
+  number.textContent = pages[i];
+})"""
 
 
 def write(single_page: Path, out: Path) -> int:
@@ -50,9 +51,9 @@ def write(single_page: Path, out: Path) -> int:
         page = started.new_page()
         page.emulate_media(media="print", color_scheme="light")
         page.goto(single_page.absolute().as_uri())
-        sections = page.evaluate(CONTENTS, [])
-        pages = _pages(page.pdf(format="A4", margin=MARGIN), sections)
-        page.evaluate(CONTENTS, pages)
+        page.evaluate(CONTENTS)
+        pages = _pages(page.pdf(format="A4", margin=MARGIN))
+        page.evaluate(NUMBERS, pages)
         printed = page.pdf(
             format="A4",
             margin=MARGIN,
@@ -62,7 +63,7 @@ def write(single_page: Path, out: Path) -> int:
             header_template="<span></span>",
             footer_template=FOOTER,
         )
-        if _pages(printed, sections) != pages:
+        if _pages(printed) != pages:
             raise RuntimeError(
                 "the table of contents moved what it lists: its first and second printing differ"
             )
@@ -83,11 +84,13 @@ def _with_title(printed: bytes, title: bytes) -> bytes:
     return printed[: found.start(1)] + entry.ljust(len(found[1])) + printed[found.end(1) :]
 
 
-def _pages(printed: bytes, sections: list[str]) -> list[int]:
-    """The page on which each section starts, from the targets of the PDF's links."""
+def _pages(printed: bytes) -> list[int]:
+    """The page of each heading, from the targets of the PDF's links."""
     reader = PdfReader(BytesIO(printed))
     targets = reader.named_destinations
+    headings = (f"/heading-{i}" for i in range(len(targets)))
     return [
-        (reader.get_destination_page_number(targets[f"/{section}"]) or 0) + 1
-        for section in sections
+        (reader.get_destination_page_number(targets[heading]) or 0) + 1
+        for heading in headings
+        if heading in targets
     ]
