@@ -222,7 +222,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def built_once(tmp_path_factory):
-    """The folder that the command writes: the site, and the PDF if there is a browser.
+    """The folder that the command writes, without the PDF.
 
     All pytest-xdist processes share one folder, and the first process that needs it builds.
     """
@@ -231,19 +231,14 @@ def built_once(tmp_path_factory):
     folder = common / "handout"
     with FileLock(common / "handout.lock"):
         if not (common / "handout.done").exists():
-            command = [python(), "-m", "handout.site", "--out", folder]
-            command += [] if has_browser() else ["--no-pdf"]
-            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
-            assert done.returncode == 0, done.stderr
+            written(folder, "--no-pdf")
             (common / "handout.done").touch()
     return folder
 
 
-def has_browser():
-    from handout.site.browser import NoBrowser, executable
-
-    try:
-        executable()
-    except NoBrowser:
-        return False
-    return True
+def written(folder, *options):
+    """Write the handout to a folder, and return the folder."""
+    command = [python(), "-m", "handout.site", *options, "--out", folder]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return folder

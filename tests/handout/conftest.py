@@ -8,7 +8,7 @@ from tests.handout.browsing import browser, built_once, page, unscripted, window
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    """The folder that the command writes: the site, and the PDF if there is a browser."""
+    """The folder that the command writes, without the PDF."""
     return built_once(tmp_path_factory)
 
 

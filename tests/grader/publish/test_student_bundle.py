@@ -34,10 +34,9 @@ COURSE = courses.load()
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    """The folder of the built handout, without the PDF, which would take a second to check."""
-    without_pdf = shutil.ignore_patterns("*.pdf")
+    """A folder of the built handout that a test may change."""
     folder = tmp_path_factory.mktemp("built") / "handout"
-    return shutil.copytree(built_once(tmp_path_factory), folder, ignore=without_pdf)
+    return shutil.copytree(built_once(tmp_path_factory), folder)
 
 
 @pytest.fixture(scope="session")
