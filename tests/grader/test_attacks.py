@@ -74,8 +74,8 @@ GROUPS = {
 OF_THE_SANDBOX = {"read the answers", "exhaust the host", "survive or spread"}
 # They take a second, and files of tests/grader/sandbox or the attacks beside them do the same.
 DEAR = {
-    "children_that_nobody_waits_for", "endless_output", "memory_of_other_programs",
-    "memory_without_a_first_thread",
+    "children_that_nobody_waits_for", "endless_output", "fork_bomb_at_full_speed",
+    "memory_of_other_programs", "memory_without_a_first_thread",
 }  # fmt: skip
 KEYS = {
     "group", "target", "reference", "limits", "tests", "status", "earns", "open",
@@ -216,7 +216,7 @@ def at_each_level(attacks: list[Attack]):
             more = [] if attack.name in often else [pytest.mark.proof]
             case = f"{name}-{attack.name}"
             both.append(pytest.param(name, attack, id=case, marks=[*marks, *more]))
-            if "tests" in attack.header:
+            if "tests" in attack.header or attack.header["group"] in OF_THE_SANDBOX:
                 whole = replace(attack, in_every_test=True)
                 for_proof = [*marks, pytest.mark.proof]
                 both.append(pytest.param(name, whole, id=f"{case}-whole", marks=for_proof))

@@ -19,6 +19,8 @@ ONE_TEST = (f"{ROOT}/tests/handout/test_pdf.py", "-k", "outline", *PLUGINS)
 @pytest.fixture(autouse=True)
 def without(monkeypatch):
     monkeypatch.setenv("CHROMIUM", "nowhere")
+    for name in ("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTEST_ADDOPTS"):  # of other tests
+        monkeypatch.delenv(name, raising=False)
 
 
 def test_skipped_pages_are_said_at_the_end(capsys):

@@ -399,3 +399,16 @@ def storage_bytes(x):
             threading.Thread(target=grow).start()
             LIBC.syscall(60 if X86 else 93, 0)
     time.sleep(60)
+
+
+# %% fork_bomb_at_full_speed
+"""Forks without a pause, up to the limit of the course.
+
+limits: wall_seconds=1
+status: crashed, timeout, failed
+holds: the number of processes is limited, and all of them end with the test.
+"""
+def storage_bytes(x):
+    while True:
+        with suppress(OSError):
+            os.fork()

@@ -420,5 +420,9 @@ def main(name, folder):
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        which, place = line.rstrip("\n").split(maxsplit=1)
-        main(which, Path(place))
+        if (child := os.fork()) == 0:  # limits and children of its own
+            which, place = line.rstrip("\n").split(maxsplit=1)
+            main(which, Path(place))
+            os._exit(0)
+        if os.waitpid(child, 0)[1]:
+            print(flush=True)

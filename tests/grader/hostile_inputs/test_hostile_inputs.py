@@ -53,7 +53,7 @@ def test_a_hostile_input_is_read_within_limits(reads, name, tmp_path):
     expected = (inputs.SUBMISSIONS | inputs.OTHERS)[name][-2]
     process, errors = reads
     print(name, tmp_path, file=process.stdin, flush=True)
-    got = json.loads(process.stdout.readline() or errors.read_text())
+    got = json.loads(process.stdout.readline().strip() or errors.read_text())
     assert str(expected) in got["said"]
     assert "Traceback" not in errors.read_text()
     if name in inputs.SUBMISSIONS:
@@ -248,7 +248,7 @@ def hostile_texts(pattern):
 
 def main_of_expressions():
     """Use each expression as its module does; the kernel limits the time of each."""
-    for module in map(importlib.import_module, READERS):
+    for module in [*map(importlib.import_module, READERS)]:
         for constant, use in sorted(set(USE.findall(Path(module.__file__).read_text()))):
             expression = getattr(module, constant, None)
             if isinstance(expression, re.Pattern):

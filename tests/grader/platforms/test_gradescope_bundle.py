@@ -112,12 +112,17 @@ def without_bubblewrap(folder):
 
 # A container grades as root, and may have only landlock, which needs that.
 @pytest.mark.parametrize("level", every(2, ["landlock", "bubblewrap"][os.geteuid() and 1 :]))
-def test_a_right_submission_earns_everything_and_a_second_run_starts_anew(home, tmp_path, level):
+def test_a_right_submission_earns_everything_and_a_second_run_starts_anew(
+    unpacked, home, tmp_path, level
+):
     """Late penalty and visibility follow the policy; nothing of the first submission is left.
 
     The worker needs neither the grader nor the course, which set-up closes to other users.
     """
     source = home / "source"
+    for name in ("grader", "kit", "course"):  # the links of other tests keep their mode
+        shutil.rmtree(source / name)
+        shutil.copytree(unpacked / name, source / name)
     lines = (source / "setup.sh").read_text().splitlines()
     closed = [line for line in lines if line.startswith("chmod ")]
     assert any("go-rwx" in line for line in closed)

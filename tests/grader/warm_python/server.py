@@ -155,7 +155,8 @@ def stream(number, mode, errors="strict"):
     except OSError:
         return None
     lines = mode == "w" and (number == 2 or raw.isatty())
-    return io.TextIOWrapper(raw, os.environ.get("PYTHONIOENCODING"), errors, line_buffering=lines)
+    encoding = os.environ.get("PYTHONIOENCODING", "").partition(":")[0] or None
+    return io.TextIOWrapper(raw, encoding, errors, line_buffering=lines)
 
 
 def start(arguments):
@@ -167,6 +168,7 @@ def start(arguments):
     first = {"-m": os.getcwd(), "-c": ""}.get(kind, str(Path(kind).resolve().parent))
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:1] = [*([] if safe else [first]), *filter(None, paths)]
+    sys.modules.pop("sitecustomize", None)
     with suppress(ImportError):  # as each start of Python does
         importlib.import_module("sitecustomize")
     main = types.ModuleType("__main__")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.base.errors import Crashed, TimedOut
+from grader.sandbox.sandbox import Sandbox
 from grader.worker.zygote import RunningChild
 from tests.grader.in_the_sandbox import (
     COURSE,
@@ -82,6 +83,14 @@ def test_the_compiler_is_imported_before_the_student_needs_it(sandbox):
     # The memory of the compiler is the sandbox's, not the student's.
     grown = "def f():\n    import torch\n    return torch.ones(50 * 2**20).numel()\n"
     assert answer(sandbox, grown, memory_bytes=312 * MIB) == 50 * MIB
+
+
+@pytest.mark.proof
+def test_a_new_box_imports_the_compiler_before_the_student_needs_it():
+    """In the warm box, an earlier test may have had it imported."""
+    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB) as own:
+        assert not answer(own, IMPORTED, "torch._dynamo.eval_frame")
+        assert answer(own, NEEDS_THE_COMPILER, forbidden=COURSE.problem("adamw").forbidden)
 
 
 RESISTS = """
