@@ -41,6 +41,7 @@ def test_memory_of_another_run_is_told():
         gpu.read(kept)
 
 
+@pytest.mark.proof
 def test_a_compiler_can_trace_what_needs_no_gpu():
     """A module may compile or export something when it is imported."""
     with gpu_stand_in.gpu():

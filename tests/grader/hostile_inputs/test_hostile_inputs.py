@@ -261,6 +261,7 @@ def main_of_expressions():
                     getattr(expression, use)(*([given[:0]] if use == "sub" else []), given)
 
 
+@pytest.mark.proof
 def test_no_regular_expression_takes_quadratic_time():
     """Texts of 8 and 16 KiB are matched within the time that a linear search takes."""
     done = ran([python(), "-c", f"from {__name__} import *; main_of_expressions()"], cwd=ROOT)

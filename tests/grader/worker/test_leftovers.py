@@ -130,9 +130,11 @@ LEFT = [
     "torch.set_grad_enabled(False)",
     "sys.kept = torch.inference_mode(); sys.kept.__enter__()",
     "torch.autograd.set_detect_anomaly(True)",
-    # It imports the compiler.
+    # These two import the compiler.
     pytest.param("torch.use_deterministic_algorithms(False)", marks=pytest.mark.proof),
-    "torch.utils.deterministic.fill_uninitialized_memory = False",
+    pytest.param(
+        "torch.utils.deterministic.fill_uninitialized_memory = False", marks=pytest.mark.proof
+    ),
     "torch.set_num_threads(2)",
     "torch.set_float32_matmul_precision('medium')",
     "torch.autocast('cpu').__enter__()",
