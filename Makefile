@@ -34,17 +34,18 @@ install: $(INSTALLED) bubblewrap ## Create .venv and install everything, includi
 grade: $(GRADES) bubblewrap $(filter $(SAMPLE),$(value SUBMISSION)) ## Grade a submission: make grade SUBMISSION=path (default: the sample)
 	@$(BIN)/grader grade "$$NAMED" $(ARGS)
 
-# The workers of pytest already use all CPUs.
+# The workers already use all CPUs. No test looks at logs, and capturing them takes time in each.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -p no:logging
 test quick proof: export OMP_NUM_THREADS := 1
 
 test: install browser ## Run the tests of the grader, the course and the handout (ARGS=--require-browser: fail without Chromium)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not proof" $(ARGS)
+	$(PYTEST) -m "not proof" $(ARGS)
 
 quick: install   ## Run only the tests that need no sandbox, no other process and no browser
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow and not proof" $(ARGS)
+	$(PYTEST) -m "not slow and not proof" $(ARGS)
 
 proof: install browser ## Run every test, including those that take minutes (ARGS=--third=COMMIT: a third of what `make test` leaves out)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	$(PYTEST) $(ARGS)
 
 check: workflows ## Run ruff and mypy, and check the stubs and the workflows
 	$(BIN)/ruff check .
