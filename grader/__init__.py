@@ -5,7 +5,9 @@ import tempfile
 
 # torch._dynamo creates a cache folder for compiled code even if nothing is compiled. That folder
 # would be left behind, so point the cache at a folder that already exists.
-os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
+# gettempdir tries the folder with a file, which a process killed meanwhile would leave there.
+if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.gettempdir()
 
 # For gc.set_threshold. Python's default of 700 makes the slow imports a sixth slower, though they
 # create hardly any garbage.
