@@ -34,8 +34,9 @@ install: $(INSTALLED) bubblewrap ## Create .venv and install everything, includi
 grade: $(GRADES) bubblewrap $(filter $(SAMPLE),$(value SUBMISSION)) ## Grade a submission: make grade SUBMISSION=path (default: the sample)
 	@$(BIN)/grader grade "$$NAMED" $(ARGS)
 
-# The workers already use all CPUs. No test looks at logs, and capturing them takes time in each.
+# No test looks at logs, and capturing them takes time in each.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -p no:logging
+# The workers of pytest already use all CPUs.
 test quick proof: export OMP_NUM_THREADS := 1
 
 test: install browser ## Run the tests of the grader, the course and the handout (ARGS=--require-browser: fail without Chromium)

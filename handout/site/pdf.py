@@ -35,6 +35,7 @@ CONTENTS = """() => {
     heading.append(Object.assign(document.createElement("span"), { id: "heading-" + i }));
   });
   headings[0].closest("section").before(list);
+  return headings.length;
 }"""
 NUMBERS = """(pages) => document.querySelectorAll(".page-numbers span").forEach((number, i) => {
   number.textContent = pages[i];
@@ -51,8 +52,8 @@ def write(single_page: Path, out: Path) -> int:
         page = started.new_page()
         page.emulate_media(media="print", color_scheme="light")
         page.goto(single_page.absolute().as_uri())
-        page.evaluate(CONTENTS)
-        pages = _pages(page.pdf(format="A4", margin=MARGIN))
+        count = page.evaluate(CONTENTS)
+        pages = _pages(page.pdf(format="A4", margin=MARGIN), count)
         page.evaluate(NUMBERS, pages)
         printed = page.pdf(
             format="A4",
@@ -63,7 +64,7 @@ def write(single_page: Path, out: Path) -> int:
             header_template="<span></span>",
             footer_template=FOOTER,
         )
-        if _pages(printed) != pages:
+        if _pages(printed, count) != pages:
             raise RuntimeError(
                 "the table of contents moved what it lists: its first and second printing differ"
             )
@@ -84,13 +85,11 @@ def _with_title(printed: bytes, title: bytes) -> bytes:
     return printed[: found.start(1)] + entry.ljust(len(found[1])) + printed[found.end(1) :]
 
 
-def _pages(printed: bytes) -> list[int]:
-    """The page of each heading, from the targets of the PDF's links."""
+def _pages(printed: bytes, count: int) -> list[int]:
+    """The page of each of `count` headings, from the targets of the PDF's links."""
     reader = PdfReader(BytesIO(printed))
     targets = reader.named_destinations
-    headings = (f"/heading-{i}" for i in range(len(targets)))
     return [
-        (reader.get_destination_page_number(targets[heading]) or 0) + 1
-        for heading in headings
-        if heading in targets
+        (reader.get_destination_page_number(targets[f"/heading-{i}"]) or 0) + 1
+        for i in range(count)
     ]
