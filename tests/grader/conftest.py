@@ -85,6 +85,12 @@ def pytest_configure(config: pytest.Config) -> None:
     warm_python.given = getattr(config, "workerinput", {}).get("python", "")
 
 
+def pytest_sessionfinish() -> None:
+    """Collect garbage once: pytest does ten times, each time among all that was imported."""
+    gc.collect()
+    gc.freeze()
+
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
