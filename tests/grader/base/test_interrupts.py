@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from grader.base import files, interrupts
-from grader.course import courses
 from tests.grader import small_courses
 from tests.grader.in_the_sandbox import plain_box
 from tests.grader.in_this_process import run_on
@@ -24,7 +23,6 @@ from tests.grader.sampling import every
 
 INTERRUPTED = "grader: interrupted; nothing was written\n"
 OLD = b"an earlier result\n"
-COURSE = courses.load()
 
 # Runs a command as a subreaper (orphans of the command become its children), sends a signal at a
 # given moment, and prints how the command ended and which processes are left. Arguments: the
@@ -165,9 +163,10 @@ def test_an_interrupt_while_tasks_are_waited_for_stops_their_pool(root, tmp_path
     """If the command waited for their futures, three of four interrupts would hang it."""
     program = tmp_path / "program.py"
     program.write_text(
-        f"SECONDS = {seconds}"
+        f"SECONDS, COURSE = {seconds}, {str(small_courses.plain_python(tmp_path / 'course'))!r}"
         """
 import os, signal, threading, time
+from pathlib import Path
 from queue import SimpleQueue
 from grader.base import interrupts
 from grader.course import courses
@@ -179,7 +178,7 @@ def interrupt():
 
 if __name__ == "__main__":
     interrupts.watch()
-    with Pool(courses.load(), 1, isolation=None) as pool:
+    with Pool(courses.load(Path(COURSE)), 1, isolation=None) as pool:
         ended = SimpleQueue()
         waiting = {pool.submit(ended, os.getpid) for _ in range(20_000)}
         threading.Thread(target=interrupt).start()

@@ -14,7 +14,7 @@ from tests.grader import small_courses
 from tests.grader.in_the_sandbox import COURSE
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("budget")]  # for its sandbox
-TESTS, SECONDS = 8, 0.05
+TESTS, SECONDS = 4, 0.05
 TEST = """
 def test_{}(student):
     expect.value(student.activations.relu(1), 1, of="relu")
