@@ -258,7 +258,7 @@ def ask_none(session):
 
 
 def test_of_two_mistakes_that_meet_in_a_test_either_may_be_the_one(twice):
-    """Each explains one more test, and one of them is there by chance."""
+    """Each explains one more test, and one of them is there by chance; three say too little."""
     first, _ = twice[0]
     linear = types.SimpleNamespace(count_parameters=lambda module: 7 + bool([*module.children()]))
     other = dataclasses.replace(first, name="another", says="another")
@@ -271,6 +271,8 @@ def test_of_two_mistakes_that_meet_in_a_test_either_may_be_the_one(twice):
     found = explained(COURSE.problem("linear"), COURSE, [failed(8), of_first, of_other])
     assert {test: mistake.says for test, mistake in found.items()} == dict.fromkeys("tuv", both)
     assert named(failed(8), of_first) == dict.fromkeys("tu", first.name)
+    twice.append((dataclasses.replace(first, name="third"), twice[0][1]))
+    assert named(failed(8), of_first, of_other) == {}
 
 
 def test_a_mistake_is_named_for_the_tests_that_it_explains(twice):

@@ -102,6 +102,7 @@ CERTAIN = {
     "only another name": "import torch\nLinear = torch.nn.Linear",
     "an import": "from torch.nn import Linear",
     "when the module is imported": "import torch\nlayer = torch.nn.Linear(2, 3)",
+    "between possible ones": "f = lambda: F.linear(x, x); F.linear(x, x); lambda: F.linear(x, x)",
     "text that is run": "return eval('F.' + 'linear')(x, self.weight)",
     "torch imported twice": (
         "import torch\nimport torch.nn.functional\n"
