@@ -55,6 +55,7 @@ def checkpoint(fn, *inputs):
 """Takes torch's FLOP formulas from their registry, and unwraps them.
 
 target: flop_counter
+tests: mm_and_bmm | nest
 holds: a function of a guarded module is also guarded in registries and behind wrappers.
 """
 table = vars(importlib.import_module("torch.utils.flop" + "_counter"))["flop_" + "registry"]
