@@ -14,7 +14,7 @@ from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
 from grader.tools import gxx
 from tests.grader.conftest import ROOT
-from tests.grader.in_the_sandbox import LEVELS, answer, plain_box
+from tests.grader.in_the_sandbox import LEVELS, answer, warm
 from tests.grader.processes import ran
 from tests.grader.sampling import every
 
@@ -59,8 +59,8 @@ def test_the_reference_is_compiled_and_passes(course, box):
     ("source", "words"),
     [
         ('extern "C" void softmax() { x = 1; }', "error: .x. was not declared in this scope"),
-        *((f'#include "{file}"', "No such file|Permission denied") for file in OTHERS),
-        *((f'asm(".incbin \\"{file}\\"");', "file not found|Permission denied") for file in OTHERS),
+        *every(2, [(f'#include "{file}"', "No such file|Permission denied") for file in OTHERS]),
+        *every(2, [(f'asm(".incbin \\"{f}\\"");', "file not found|Perm.* denied") for f in OTHERS]),
     ],
 )
 def test_a_compile_error_is_the_students_and_quotes_the_compiler(course, box, source, words):
@@ -80,9 +80,10 @@ def test_a_wrong_kernel_fails_and_a_crash_is_a_crash(course, box):
     assert (Status.CRASHED, 0.0) == (crashed.status, crashed.score)
 
 
+@warm
 @pytest.mark.parametrize("level", LEVELS)
 @NEEDS_COMPILER
-def test_no_compiler_is_shown_to_a_course_that_names_none(level):
+def test_no_compiler_is_shown_to_a_course_that_names_none(plain, level):
     """Other courses have a box without programs."""
     source = f"""
         import subprocess
@@ -92,8 +93,7 @@ def test_no_compiler_is_shown_to_a_course_that_names_none(level):
             except OSError as e:
                 return type(e).__name__
     """
-    with plain_box(level) as box:
-        assert answer(box, source) in ("FileNotFoundError", "PermissionError")
+    assert answer(plain(level), source) in ("FileNotFoundError", "PermissionError")
 
 
 def test_an_unknown_tool_is_the_courses_fault():

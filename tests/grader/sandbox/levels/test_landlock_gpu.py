@@ -19,7 +19,12 @@ from grader.sandbox.levels import landlock
 from grader.sandbox.sandbox import Sandbox
 from tests.grader.in_the_sandbox import MIB, NEEDS_LANDLOCK, PLAIN, answer
 from tests.grader.sandbox.levels.test_landlock import GOOD, LEVEL
-from tests.grader.sandbox.test_gpus import environment_in_which_cuda_works, library, stand_in
+from tests.grader.sandbox.test_gpus import (
+    WITHOUT_TORCH,
+    environment_in_which_cuda_works,
+    library,
+    stand_in,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("landlock gpu"), NEEDS_LANDLOCK]
 NULL, ZERO, FULL = 3, 5, 7  # minor numbers of the memory devices, whose major number is 1
@@ -56,8 +61,8 @@ def boxed(driver):
         yield running
 
 
-def with_a_gpu(gpu, **options):
-    options |= {"scratch_bytes": MIB, "packages": ("torch",), "gpu": gpu}
+def with_a_gpu(gpu):
+    options = {"scratch_bytes": MIB, "packages": (), "preload": (), "gpu": gpu}
     return Sandbox(PLAIN.tests, isolation="landlock", **options)
 
 
@@ -77,7 +82,7 @@ OPENS = """
 
 def test_the_chosen_gpu_can_be_opened_and_nothing_else_of_the_driver(boxed, driver):
     """Everybody may open all of these files; Landlock allows those of one GPU."""
-    got = answer(boxed, OPENS, str(driver), [*OURS, *CLOSED])
+    got = answer(boxed, OPENS, str(driver), [*OURS, *CLOSED], **WITHOUT_TORCH)
     allowed = [(name, 0 if name == "nvidia-uvm" else 1) for name in OURS]
     assert [*allowed, *((name, "Permission denied") for name in CLOSED)] == got
 
@@ -97,6 +102,11 @@ ASKS = """
 SIZES = (0, 4, 48, 0x3FFF)
 
 
+def asked_of(boxed, node, requests):
+    """The errors of these requests."""
+    return answer(boxed, ASKS, str(node), requests, **WITHOUT_TORCH)
+
+
 def test_the_listed_requests_reach_the_driver(boxed, driver):
     """The size in a request of the GPU differs from driver to driver, so any size is allowed."""
     of_the_gpu = [
@@ -107,7 +117,7 @@ def test_the_listed_requests_reach_the_driver(boxed, driver):
     of_memory = list(ioctls.OF_UNIFIED_MEMORY.values())
     for name in OURS:
         asked = of_memory if name == "nvidia-uvm" else of_the_gpu
-        assert {errno.ENOTTY} == set(answer(boxed, ASKS, str(driver / name), asked))
+        assert {errno.ENOTTY} == set(asked_of(boxed, driver / name, asked))
 
 
 def test_every_other_request_is_denied(boxed, driver):
@@ -119,7 +129,7 @@ def test_every_other_request_is_denied(boxed, driver):
     asked += [*ioctls.TRIED.values(), 1 << 40 | 62, 1 << 32 | ioctls.TRIED["a DMA buffer"]]
     assert len(asked) > 600
     for name in OURS:
-        assert {errno.EPERM} == set(answer(boxed, ASKS, str(driver / name), asked))
+        assert {errno.EPERM} == set(asked_of(boxed, driver / name, asked))
 
 
 EVERYDAY = """
@@ -135,7 +145,7 @@ EVERYDAY = """
 
 def test_what_every_program_asks_is_listed(boxed):
     """Descriptors, sockets and terminals: Python itself makes such requests."""
-    is_terminal, child = answer(boxed, EVERYDAY)
+    is_terminal, child = answer(boxed, EVERYDAY, **WITHOUT_TORCH)
     assert not is_terminal
     assert child
 
@@ -166,14 +176,14 @@ SOCKETS = """
 
 def test_cuda_can_bind_its_socket_and_nobody_can_connect_to_it(boxed):
     """The driver needs the socket to start, and another process of a student must not use it."""
-    got = answer(boxed, SOCKETS)
+    got = answer(boxed, SOCKETS, **WITHOUT_TORCH)
     assert "Transport endpoint is not connected" == got.pop("send")
     assert {"Operation not permitted"} == set(got.values())
 
 
 def test_cuda_finds_what_it_needs(boxed):
     """CUDA finds its GPU by its UUID, and no server to share it."""
-    seen = environment_in_which_cuda_works(boxed, landlock.READ_BY_CUDA)
+    seen = environment_in_which_cuda_works(boxed, landlock.READ_BY_CUDA, **WITHOUT_TORCH)
     assert ("GPU-0a1b", "1") == (seen["CUDA_VISIBLE_DEVICES"], seen["CUDA_CACHE_DISABLE"])
     assert seen["CUDA_MPS_PIPE_DIRECTORY"].endswith("/work/scratch/no-mps")
 
@@ -205,7 +215,7 @@ def test_a_box_that_shows_another_gpu_is_refused(driver, monkeypatch):
     monkeypatch.setattr(landlock, "_devices", with_too_much)
     said = "it can open no other device file of the driver"
     with (
-        with_a_gpu(stand_in(driver, index=1), preload=()) as box,
+        with_a_gpu(stand_in(driver, index=1)) as box,
         pytest.raises(SandboxUnavailable, match=said),
     ):
         box.wait_until_ready()
