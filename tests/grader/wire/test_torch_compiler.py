@@ -132,7 +132,9 @@ def test_the_course_itself_needs_no_compiler():
     assert not torch_compiler.is_needed_by(sources + stubs + others)
 
 
-@pytest.mark.parametrize("what", [*EAGER, *(pytest.param(case, marks=pytest.mark.proof) for case in COMPILED)])
+@pytest.mark.parametrize(
+    "what", [*EAGER, *(pytest.param(case, marks=pytest.mark.proof) for case in COMPILED)]
+)
 def test_the_compiler_is_imported_only_for_what_needs_it(is_imported, what):
     assert is_imported((EAGER | COMPILED)[what]) is (what in COMPILED)
 

@@ -69,6 +69,7 @@ def as_it_is(graph, inputs):
 
 # --- torch.compile --------------------------------------------------------------------------------
 
+
 def through_backends(backends=("inductor", as_it_is)):
     for backend in backends:
         torch.compiler.reset()
