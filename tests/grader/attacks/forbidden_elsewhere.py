@@ -10,7 +10,7 @@ import inspect
 from types import SimpleNamespace
 
 import torch
-from torch import nn, profiler
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
@@ -128,6 +128,8 @@ if __name__ == "__main__":
 target: flop_counter
 holds: the profiler's counts are detected as they are read.
 """
+from torch import profiler
+
 class FlopCounter:
     def __init__(self):
         self.by_op = {}
