@@ -14,7 +14,7 @@ from grader.sandbox.sandbox import Sandbox
 from grader.submission.submissions import Submission
 from grader.tools import gxx
 from tests.grader.conftest import ROOT
-from tests.grader.in_the_sandbox import LEVELS, answer, warm
+from tests.grader.in_the_sandbox import LEVELS, answer
 from tests.grader.processes import ran
 from tests.grader.sampling import every
 
@@ -75,7 +75,6 @@ def test_a_wrong_kernel_fails_a_crash_is_a_crash_and_the_reference_passes(course
     assert (Status.PASSED, 2.0) == (right.status, right.score), right.tests
 
 
-@warm
 @pytest.mark.parametrize("level", LEVELS)
 @NEEDS_COMPILER
 def test_no_compiler_is_shown_to_a_course_that_names_none(plain, level):

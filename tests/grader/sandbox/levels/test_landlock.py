@@ -33,8 +33,8 @@ LEVEL = levels.LEVELS["landlock"]
 
 
 def at_this_level(test):
-    """Mark a test that needs this level; all of them share a sandbox."""
-    return NEEDS_LANDLOCK(pytest.mark.slow(pytest.mark.xdist_group("landlock alone")(test)))
+    """Mark a test that needs this level; all of them share the sandboxes of a process."""
+    return NEEDS_LANDLOCK(pytest.mark.slow(pytest.mark.xdist_group("sandbox")(test)))
 
 
 GOOD = {
@@ -105,10 +105,10 @@ DEEP = """
 
 
 @at_this_level
-def test_when_the_zygote_is_killed_its_processes_and_files_go_and_the_next_test_runs():
+def test_when_the_zygote_is_killed_its_processes_and_files_go_and_the_next_test_runs(plain):
     """The grader itself then does what the zygote normally does."""
-    source = STAYS.replace("return os.getuid()", "return [].pop()") + DEEP
-    with plain_box("landlock", scratch_bytes=64 * MIB) as own, session(own, source) as made:
+    source, own = STAYS.replace("return os.getuid()", "return [].pop()") + DEEP, plain("landlock")
+    with session(own, source) as made:
         user = own.facts["uid"]
         with pytest.raises(Raised, match="pop"):
             ask(made)

@@ -9,6 +9,7 @@ through reaches a device that does not know it, which answers ENOTTY.
 import errno
 import os
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,16 +18,14 @@ from grader.base.errors import SandboxUnavailable
 from grader.sandbox import ioctls
 from grader.sandbox.levels import landlock
 from grader.sandbox.sandbox import Sandbox
-from tests.grader.in_the_sandbox import MIB, NEEDS_LANDLOCK, PLAIN, answer
+from tests.grader.in_the_sandbox import MIB, NEEDS_LANDLOCK, PLAIN
+from tests.grader.in_the_sandbox import answer as answer_with_torch
 from tests.grader.sandbox.levels.test_landlock import GOOD, LEVEL
-from tests.grader.sandbox.test_gpus import (
-    WITHOUT_TORCH,
-    environment_in_which_cuda_works,
-    library,
-    stand_in,
-)
+from tests.grader.sandbox.test_gpus import environment_in_which_cuda_works, library, stand_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("landlock gpu"), NEEDS_LANDLOCK]
+WITHOUT_TORCH = {"device_memory_bytes": 0}
+answer = partial(answer_with_torch, **WITHOUT_TORCH)
 NULL, ZERO, FULL = 3, 5, 7  # minor numbers of the memory devices, whose major number is 1
 OURS = {"nvidiactl": ZERO, "nvidia-uvm": FULL, "nvidia1": NULL}
 CLOSED = ["nvidia-uvm-tools", "nvidia0", "nvidia-modeset", "nvidia-caps/nvidia-cap1", "dri/card0"]
@@ -82,7 +81,7 @@ OPENS = """
 
 def test_the_chosen_gpu_can_be_opened_and_nothing_else_of_the_driver(boxed, driver):
     """Everybody may open all of these files; Landlock allows those of one GPU."""
-    got = answer(boxed, OPENS, str(driver), [*OURS, *CLOSED], **WITHOUT_TORCH)
+    got = answer(boxed, OPENS, str(driver), [*OURS, *CLOSED])
     allowed = [(name, 0 if name == "nvidia-uvm" else 1) for name in OURS]
     assert [*allowed, *((name, "Permission denied") for name in CLOSED)] == got
 
@@ -102,11 +101,6 @@ ASKS = """
 SIZES = (0, 4, 48, 0x3FFF)
 
 
-def asked_of(boxed, node, requests):
-    """The errors of these requests."""
-    return answer(boxed, ASKS, str(node), requests, **WITHOUT_TORCH)
-
-
 def test_the_listed_requests_reach_the_driver(boxed, driver):
     """The size in a request of the GPU differs from driver to driver, so any size is allowed."""
     of_the_gpu = [
@@ -117,7 +111,7 @@ def test_the_listed_requests_reach_the_driver(boxed, driver):
     of_memory = list(ioctls.OF_UNIFIED_MEMORY.values())
     for name in OURS:
         asked = of_memory if name == "nvidia-uvm" else of_the_gpu
-        assert {errno.ENOTTY} == set(asked_of(boxed, driver / name, asked))
+        assert {errno.ENOTTY} == set(answer(boxed, ASKS, str(driver / name), asked))
 
 
 def test_every_other_request_is_denied(boxed, driver):
@@ -129,7 +123,7 @@ def test_every_other_request_is_denied(boxed, driver):
     asked += [*ioctls.TRIED.values(), 1 << 40 | 62, 1 << 32 | ioctls.TRIED["a DMA buffer"]]
     assert len(asked) > 600
     for name in OURS:
-        assert {errno.EPERM} == set(asked_of(boxed, driver / name, asked))
+        assert {errno.EPERM} == set(answer(boxed, ASKS, str(driver / name), asked))
 
 
 EVERYDAY = """
@@ -145,7 +139,7 @@ EVERYDAY = """
 
 def test_what_every_program_asks_is_listed(boxed):
     """Descriptors, sockets and terminals: Python itself makes such requests."""
-    is_terminal, child = answer(boxed, EVERYDAY, **WITHOUT_TORCH)
+    is_terminal, child = answer(boxed, EVERYDAY)
     assert not is_terminal
     assert child
 
@@ -176,7 +170,7 @@ SOCKETS = """
 
 def test_cuda_can_bind_its_socket_and_nobody_can_connect_to_it(boxed):
     """The driver needs the socket to start, and another process of a student must not use it."""
-    got = answer(boxed, SOCKETS, **WITHOUT_TORCH)
+    got = answer(boxed, SOCKETS)
     assert "Transport endpoint is not connected" == got.pop("send")
     assert {"Operation not permitted"} == set(got.values())
 
