@@ -18,7 +18,7 @@ def status_of(process: int | str) -> dict[str, str]:
     try:
         # A process may have any name, which need not be text.
         with open(f"/proc/{process}/status", errors="replace") as file:
-            return dict(line.split(":\t", 1) for line in file if ":\t" in line)
+            return dict(x.split(":\t", 1) for x in file.read().splitlines() if ":\t" in x)
     except (FileNotFoundError, ProcessLookupError):
         return {}
 
