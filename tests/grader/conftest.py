@@ -9,7 +9,8 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -153,6 +154,15 @@ def sandbox() -> Iterator[Sandbox]:
         course.tests, isolation="bubblewrap", scratch_bytes=8 * 2**20, preload=course.imported_first
     ) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def plain() -> Iterator[Callable[[str], Sandbox]]:
+    """A function that returns the sandbox of a level that has no torch; one serves all tests."""
+    from tests.grader.in_the_sandbox import plain_box  # which loads the course
+
+    with ExitStack() as stack:
+        yield cache(lambda level: stack.enter_context(plain_box(level, scratch_bytes=8 * 2**20)))
 
 
 @pytest.fixture

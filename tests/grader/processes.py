@@ -1,9 +1,9 @@
 """The running processes of this machine, read from /proc, and a wait for conditions."""
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 
@@ -13,15 +13,19 @@ def ran(command: Iterable[object], **options: Any) -> "subprocess.CompletedProce
     return subprocess.run(words, capture_output=True, text=True, timeout=600, **options)
 
 
+def status_of(process: int | str) -> dict[str, str]:
+    """A process's status fields, such as `Pid`, `PPid`, `Uid` and `State`; none once it is gone."""
+    try:
+        # A process may have any name, which need not be text.
+        with open(f"/proc/{process}/status", errors="replace") as file:
+            return dict(x.split(":\t", 1) for x in file.read().splitlines() if ":\t" in x)
+    except (FileNotFoundError, ProcessLookupError):
+        return {}
+
+
 def statuses() -> Iterator[dict[str, str]]:
-    """The status fields of each process, such as `Pid`, `PPid`, `Uid` and `State`."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            # A process may have any name, which need not be text.
-            lines = (folder / "status").read_text(errors="replace").splitlines()
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # the process has ended
-        yield dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    """The status fields of each process."""
+    return filter(None, map(status_of, filter(str.isdigit, os.listdir("/proc"))))
 
 
 def processes(field: str, value: int | str) -> list[int]:
@@ -39,8 +43,7 @@ def descendants(process: int) -> list[int]:
 
 def alive(among: list[int]) -> list[int]:
     """The processes in this list that still run; zombies do not count."""
-    running = {int(s["Pid"]) for s in statuses() if s["State"][0] not in "ZX"}
-    return [process for process in among if process in running]
+    return [process for process in among if status_of(process).get("State", "X")[0] not in "ZX"]
 
 
 def started(command: Iterable[object], **given: Any) -> "subprocess.Popen[str]":

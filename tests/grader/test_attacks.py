@@ -10,7 +10,7 @@ removes it):
     group:      one of GROUPS
     target:     the problem under attack; the attack replaces its module
     reference:  before: the right solution precedes the attack in its module
-    limits:     tighter limits of the target's tests, as in `wall_seconds=1`
+    limits:     tighter limits of the target's tests, as in `wall_seconds=0.5`
     tests:      words: `make test` runs only the target's tests whose names contain one of them, as
                 in `a | b`, and `make proof` runs all; for attacks that do the same in each test
     status:     the statuses that the problem may have
@@ -20,9 +20,9 @@ removes it):
     holds:      what must hold, in one sentence
 
 All attacks share one sandbox per level of isolation. Each attack is graded at both levels, together
-with one honest problem. (`make test` runs a sample: of the attacks on the sandbox itself, each at
-one of the levels; and an eighth of the others, at the first level, as both levels share the code
-that they attack.) Whatever the attack does, the honest problem keeps its points, the result
+with one honest problem. (`make test` runs a sample: of the attacks on the sandbox itself, a third
+at each level; and an eighth of the others, at the first level, as both levels share the code that
+they attack.) Whatever the attack does, the honest problem keeps its points, the result
 contains no secret and no control character, and no process or file is left. An attack that gains
 forbidden access raises "BREACH", and that word must not appear in any message.
 """
@@ -103,7 +103,7 @@ class Attack:
     @property
     def target(self) -> courses.Problem:
         words = (word.split("=") for word in self.header.get("limits", "").split())
-        limits = {key: int(value) for key, value in words}
+        limits = {key: msgspec.json.decode(value) for key, value in words}
         problem = COURSE.problem(self.header["target"])
         return msgspec.structs.replace(problem, limits=problem.limits | limits)
 
@@ -202,7 +202,7 @@ def sampled(level: str) -> set[str]:
     names = set()
     for group in GROUPS:
         them = [attack.name for attack in ALL if attack.header["group"] == group]
-        names |= {*(them[not is_first :: 2] if group in OF_THE_SANDBOX else them[2::8] * is_first)}
+        names |= {*(them[is_first::3] if group in OF_THE_SANDBOX else them[2::8] * is_first)}
     return names - DEAR
 
 
@@ -232,6 +232,7 @@ def sandboxes(planted, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         patch.setattr(tempfile, "tempdir", str(folder))
         patch.setattr(child_process, "TRACEBACK_SECONDS", 0.2)  # many attacks print none
+        patch.setattr("grader.grading.grade.check_cpu", lambda _: None)  # the control shows as much
         yield cache(lambda level: stack.enter_context(one_for_all(level)))
     assert list(folder.iterdir()) == []
     assert mounts_of_boxes() == before
@@ -346,7 +347,8 @@ def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[
     assert honest.score == honest.max_score, [t.said for t in honest.tests if t.what]
     session = Session(sandbox, {}, COURSE.limits, seed=0, forbidden=[])
     assert session.inspect({}) == {}
-    assert len(processes("PPid", sandbox.host_pid)) == 1, "more processes than that of this session"
+    children = Path(f"/proc/{sandbox.host_pid}/task/{sandbox.host_pid}/children").read_text()
+    assert len(children.split()) == 1, "more processes than that of this session"
     session.close()
     assert escaped(sandbox.facts["uid"]) == []
     return attacked

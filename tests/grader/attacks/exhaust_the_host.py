@@ -104,7 +104,7 @@ def storage_bytes(x):
 # %% endless_loop
 """Stops clocks and timers, ignores signals, and calls C code that runs for long and keeps the GIL.
 
-limits: wall_seconds=1
+limits: wall_seconds=0.5
 status: timeout
 holds: time is measured and the deadline enforced from outside, without the process's cooperation.
 """
@@ -224,7 +224,7 @@ def storage_bytes(x):
 # %% fork_bomb
 """Forks, and its children fork too.
 
-limits: wall_seconds=1 processes=16
+limits: wall_seconds=0.5 processes=16
 status: crashed, timeout, failed
 holds: the number of processes is limited, and all of them end with the test.
 """

@@ -10,7 +10,7 @@ import inspect
 from types import SimpleNamespace
 
 import torch
-from torch import nn, profiler
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
@@ -55,6 +55,7 @@ def checkpoint(fn, *inputs):
 """Takes torch's FLOP formulas from their registry, and unwraps them.
 
 target: flop_counter
+tests: mm_and_bmm | nest
 holds: a function of a guarded module is also guarded in registries and behind wrappers.
 """
 table = vars(importlib.import_module("torch.utils.flop" + "_counter"))["flop_" + "registry"]
@@ -127,6 +128,8 @@ if __name__ == "__main__":
 target: flop_counter
 holds: the profiler's counts are detected as they are read.
 """
+from torch import profiler
+
 class FlopCounter:
     def __init__(self):
         self.by_op = {}

@@ -65,6 +65,7 @@ MLP = count_parameters = Linear
 # %% lie_about_an_exception
 """Raises exceptions named like the grader's own faults, or like a test that was not attempted.
 
+tests: view_shows | storage_bytes | views_once
 status: failed, memory
 holds: an exception's name has no effect: it causes neither a grader fault nor a deferred test.
 """

@@ -283,7 +283,7 @@ AS_CUDA = """
 """
 
 
-def environment_in_which_cuda_works(box, reads=()):
+def environment_in_which_cuda_works(box, reads=(), **limits):
     """The environment, after checks that a box has what CUDA needs.
 
     The driver's library is the host's file. CUDA writes thread names to a file in /proc, and fails
@@ -293,10 +293,10 @@ def environment_in_which_cuda_works(box, reads=()):
     here = [path for path in (*box.gpu.files, *reads) if Path(path).exists()]
     denied = MACHINE.those(seccomp.DENIED)
     calls = [[number, 0, 0, 0, 0, 0] for number in denied.values()]
-    seen = dict(zip(denied, answer(box, SYSCALLS, calls), strict=True))
+    seen = dict(zip(denied, answer(box, SYSCALLS, calls, **limits), strict=True))
     assert seen.pop("memfd_create") == errno.EFAULT  # the call has no valid name
     assert {errno.EPERM} == set(seen.values())
-    with session(box, AS_CUDA) as made:
+    with session(box, AS_CUDA, **limits) as made:
         inodes = [file.stat().st_ino for _, file in box.gpu.libraries]
         assert inodes == ask(made, function="library")
         assert [True] * len(here) == ask(made, here, function="readable")
@@ -389,9 +389,9 @@ def test_addresses_are_limited_only_without_a_gpu(boxed):
 
 def test_memory_of_the_machine_is_still_limited_with_a_gpu(boxed):
     """The limit applies to the memory that all processes together really use."""
-    source = "import numpy, time\ndef f():\n    kept = numpy.ones(2**25)\n    time.sleep(100)\n"
-    said = fault(boxed, OutOfMemory, source, memory_bytes=128 * MIB)[1]
-    assert "its processes together took more than 128 MiB" == said
+    source = "import numpy, time\ndef f():\n    kept = numpy.ones(2**24)\n    time.sleep(100)\n"
+    said = fault(boxed, OutOfMemory, source, memory_bytes=64 * MIB)[1]
+    assert "its processes together took more than 64 MiB" == said
 
 
 OF_THE_GPU = "of the memory of the GPU (Stand-in 8000), the limit of a test"

@@ -121,7 +121,7 @@ def test_a_thread_that_closes_a_sandbox_in_use_ends_it_once(tmp_path, monkeypatc
     ends, end = [], box.end
     monkeypatch.setattr(box, "end", lambda: [ends.append(threading.get_ident()), end()][1])
     closing = threading.Thread(target=own.close)
-    threading.Timer(0.2, closing.start).start()
+    threading.Timer(0.05, closing.start).start()
 
     def use():
         while True:

@@ -257,8 +257,8 @@ def test_what_student_code_prints_there_is_no_traceback(sandbox, monkeypatch):
         """
     for floods in (False, True):
         if floods:  # it would be read for as long
-            monkeypatch.setattr(child_process, "TRACEBACK_SECONDS", 0.2)
-        with session(sandbox, source, wall_seconds=0.3 if floods else 1.0) as made:
+            monkeypatch.setattr(child_process, "TRACEBACK_SECONDS", 0.05)
+        with session(sandbox, source, wall_seconds=0.1 if floods else 1.0) as made:
             with pytest.raises(TimedOut) as caught:
                 ask(made, floods)
             assert floods or caught.value.where == "assignment/m.py in f"

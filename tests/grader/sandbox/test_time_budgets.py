@@ -269,7 +269,7 @@ def test_a_test_that_only_waits_ends_early(sandbox, wait):
 )
 def test_a_test_that_works_or_wakes_up_goes_on(sandbox, work):
     source = "import os, threading, time\ndef spin(end):\n    while time.monotonic() < end: pass\n"
-    source += f"def f():\n    end = time.monotonic() + 0.4\n    {work}\n    return 1"
+    source += f"def f():\n    end = time.monotonic() + 0.3\n    {work}\n    return 1"
     with session(sandbox, source, patience=Patience(0.12)) as made:
         assert 1 == ask(made)
 

@@ -11,7 +11,6 @@ import pytest
 from grader.course import courses
 from grader.wire import torch_compiler
 from tests.grader.processes import started
-from tests.grader.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch_compiler")]
 
@@ -133,7 +132,9 @@ def test_the_course_itself_needs_no_compiler():
     assert not torch_compiler.is_needed_by(sources + stubs + others)
 
 
-@pytest.mark.parametrize("what", [*EAGER, *every(2, COMPILED)])
+@pytest.mark.parametrize(
+    "what", [*EAGER, *(pytest.param(case, marks=pytest.mark.proof) for case in COMPILED)]
+)
 def test_the_compiler_is_imported_only_for_what_needs_it(is_imported, what):
     assert is_imported((EAGER | COMPILED)[what]) is (what in COMPILED)
 

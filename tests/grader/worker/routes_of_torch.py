@@ -69,11 +69,9 @@ def as_it_is(graph, inputs):
 
 # --- torch.compile --------------------------------------------------------------------------------
 
-BACKENDS = ["inductor", "eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs", as_it_is]
 
-
-def through_backends():
-    for backend in BACKENDS:
+def through_backends(backends=("inductor", as_it_is)):
+    for backend in backends:
         torch.compiler.reset()
         torch.compile(lambda x: x.sin() @ x.T, backend=backend)(example()).sum().backward()
         torch.compile(Scale(), backend=backend)(example()).sum().backward()
@@ -81,6 +79,10 @@ def through_backends():
         parameter = example()
         parameter.grad = torch.ones_like(parameter)
         torch.compile(Descent([parameter]).step, backend=backend)()
+
+
+def through_other_backends():
+    through_backends(["eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs"])
 
 
 def through_modes():

@@ -42,25 +42,30 @@ import numpy as np, torch
 def read(storage):
     return torch.empty(0, dtype=torch.uint8).set_(storage).numpy().tobytes()
 def f(path):
-    folder, name = os.path.split(path)
-    size = os.path.getsize(path)
-    try:
-        return {}
-    except PermissionError:
-        return b"denied"
+    found = []
+    for way in [{}]:
+        os.chdir("/tmp")
+        try:
+            seen = way(path, *os.path.split(path), os.path.getsize(path))
+            found.append(b"class" in seen or seen)
+        except PermissionError:
+            found.append("denied")
+    return found
 """
 
 
-@pytest.mark.parametrize("way", WAYS_TO_READ.values(), ids=WAYS_TO_READ)
-def test_a_guarded_source_is_read_in_no_way(way, sandbox):
+def test_a_guarded_source_is_read_in_no_way(sandbox):
     """Any other file is read in each of these ways, so that honest code may use them."""
-    source = READS.format(way)
+    ways = (f"lambda path, folder, name, size: {way}" for way in WAYS_TO_READ.values())
+    source = READS.format(", ".join(ways))
     forbidden = ["torch.nn.functional.linear", "torch.nn.Linear"]
-    folder = "/site/torch/nn/modules"
-    assert b"class" in answer(sandbox, source, f"{folder}/linear.py")
-    guarded = answer(sandbox, source, f"{folder}/linear.py", forbidden=forbidden)
-    assert guarded == b"" if "linecache" in way else guarded == b"denied"
-    assert b"class" in answer(sandbox, source, f"{folder}/activation.py", forbidden=forbidden)
+    linear, activation = (f"/site/torch/nn/modules/{name}.py" for name in ("linear", "activation"))
+    every = dict.fromkeys(WAYS_TO_READ, True)
+    seen = answer(sandbox, source, linear), answer(sandbox, source, activation, forbidden=forbidden)
+    assert [every] * 2 == [dict(zip(WAYS_TO_READ, one, strict=True)) for one in seen]
+    guarded = answer(sandbox, source, linear, forbidden=forbidden)
+    denied = dict.fromkeys(WAYS_TO_READ, "denied") | {"linecache": b""}
+    assert denied == dict(zip(WAYS_TO_READ, guarded, strict=True))
 
 
 LOADS = """
@@ -82,15 +87,15 @@ WAYS_TO_LOAD = ["its own name", "a foreign name", "a copy"]
 
 
 @pytest.mark.parametrize("way", WAYS_TO_LOAD)
-@pytest.mark.parametrize("name", HERE)
-def test_modules_in_c_that_tell_python_nothing_cannot_be_loaded(name, way, sandbox):
+def test_modules_in_c_that_tell_python_nothing_cannot_be_loaded(way, sandbox):
     """They open files, run Python or start programs that no audit hook hears of."""
-    if name in ("readline", "_testcapi"):
+    for name in {"readline", "_testcapi"} & {*HERE}:
         assert answer(sandbox, LOADS, name, way)
-    forbidding = session(sandbox, LOADS, forbidden=["torch.nn.Linear"])
-    with forbidding as made, pytest.raises(Raised, match="may not be loaded in this") as caught:
-        ask(made, name, way)
-    assert "ImportError" in caught.value.kinds
+    with session(sandbox, LOADS, forbidden=["torch.nn.Linear"]) as made:
+        for name in HERE:
+            with pytest.raises(Raised, match="may not be loaded in this") as caught:
+                ask(made, name, way)
+            assert "ImportError" in caught.value.kinds
 
 
 def test_other_modules_in_c_can_be_loaded(sandbox):

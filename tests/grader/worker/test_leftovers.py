@@ -19,7 +19,7 @@ COUNTS = """
         return next(calls)
 
     number = 0
-    table = {{"a": [1]}}
+    table = {"a": [1]}
     weights = torch.zeros(2)
 
     def default(x=[], *, y=[]):
@@ -46,7 +46,7 @@ COUNTS = """
 
     class Mode(torch.utils._python_dispatch.TorchDispatchMode):
         def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-            return operation(*args, **(kwargs or {{}}))
+            return operation(*args, **(kwargs or {}))
 
     class Endless(list):
         def __iter__(self):
@@ -59,15 +59,15 @@ COUNTS = """
     endless = Endless()
     layer = Layer()
 
-    def leave():
+    def leave(which):
         global number
-        {leave}
-    """
+"""
 
 
-def leftovers(leave):
-    """A module whose `leave` leaves something behind, and whose `count` counts its calls."""
-    return COUNTS.format(leave=leave)
+def leftovers(*lines):
+    """A module whose `leave(n)` runs the n-th of these lines; its `count` counts its calls."""
+    ways = [f"        if which == {n}:\n            {line}\n" for n, line in enumerate(lines)]
+    return COUNTS + "".join(ways)
 
 
 def test_tests_share_a_process_that_they_leave_as_it_was(sandbox):
@@ -76,10 +76,10 @@ def test_tests_share_a_process_that_they_leave_as_it_was(sandbox):
     with session(sandbox, source) as made:
         made.begin_test(0)
         assert (1, False) == (ask(made, function="count"), made.is_shared)
-        assert 1 == ask(made, function="leave")
+        assert 1 == ask(made, 0, function="leave")
         made.begin_test(0)
         assert (2, True) == (ask(made, function="count"), made.is_shared)
-        assert 1 == ask(made, function="leave"), "the folder `a` is still there"
+        assert 1 == ask(made, 0, function="leave"), "the folder `a` is still there"
 
 
 # What leaves everything as it was.
@@ -130,11 +130,6 @@ LEFT = [
     "torch.set_grad_enabled(False)",
     "sys.kept = torch.inference_mode(); sys.kept.__enter__()",
     "torch.autograd.set_detect_anomaly(True)",
-    # These two import the compiler.
-    pytest.param("torch.use_deterministic_algorithms(False)", marks=pytest.mark.proof),
-    pytest.param(
-        "torch.utils.deterministic.fill_uninitialized_memory = False", marks=pytest.mark.proof
-    ),
     "torch.set_num_threads(2)",
     "torch.set_float32_matmul_precision('medium')",
     "torch.autocast('cpu').__enter__()",
@@ -157,18 +152,22 @@ LEFT = [
     "leave.calls = 1",
     "inner.__defaults__ = (1,)",
 ]
+MORE = ["torch.utils.deterministic.fill_uninitialized_memory = False"]  # it imports the compiler
+MORE += ["torch.use_deterministic_algorithms(False)"]  # so does this
 
 
-@pytest.mark.parametrize("leave", KEPT + LEFT)
-def test_what_a_test_leaves_ends_its_process(sandbox, leave):
+@pytest.mark.parametrize("left", [LEFT, pytest.param(MORE, marks=pytest.mark.proof)])
+def test_what_a_test_leaves_ends_its_process(sandbox, left):
     """Two tests share one only if nothing of the student's modules or of it has changed."""
-    is_shared = leave in KEPT
-    with session(sandbox, leftovers(leave)) as made:
+    with session(sandbox, leftovers(*KEPT, *left)) as made:
         made.begin_test(0)
-        assert 1 == ask(made, function="count")
-        ask(made, function="leave")
-        made.begin_test(0)
-        assert (1 + is_shared, is_shared) == (ask(made, function="count"), made.is_shared)
+        calls = ask(made, function="count")
+        for which, line in enumerate(KEPT + left):
+            ask(made, which, function="leave")
+            made.begin_test(0)
+            is_shared = line in KEPT
+            calls = calls * is_shared + 1
+            assert (calls, is_shared) == (ask(made, function="count"), made.is_shared), line
 
 
 WAITS_AND_SAYS_USED = """

@@ -10,17 +10,7 @@ import pytest
 from grader.base.errors import Crashed, TimedOut
 from grader.sandbox.sandbox import Sandbox
 from grader.worker.zygote import RunningChild
-from tests.grader.in_the_sandbox import (
-    COURSE,
-    LEVELS,
-    LOOK,
-    MIB,
-    answer,
-    ask,
-    plain_box,
-    session,
-    warm,
-)
+from tests.grader.in_the_sandbox import COURSE, LEVELS, LOOK, MIB, answer, ask, session, warm
 from tests.grader.processes import ran
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -134,7 +124,7 @@ RESISTS = """
 def test_whatever_a_test_leaves_is_removed_by_the_same_zygote(way, sandbox):
     """Links, pipes and daemons; closed folders, long paths, thousands of files, odd names."""
     before = sandbox.host_pid
-    seconds = 1.0 if way == "hangs" else 120.0
+    seconds = 0.4 if way == "hangs" else 120.0
     limited = session(sandbox, RESISTS, wall_seconds=seconds)
     with limited as made, suppress(Crashed, TimedOut):  # the first with too many files
         ask(made, function=way)
@@ -198,12 +188,11 @@ SHARES = """
 """
 
 
-@pytest.mark.slow
+@warm
 @pytest.mark.parametrize("level", LEVELS)
-def test_memory_that_processes_of_a_test_share_counts_once(level):
-    """Its processes have 400 MiB, if each is counted by itself."""
-    with plain_box(level) as box:
-        assert [0] * 3 == answer(box, SHARES, 100 * MIB, 3, memory_bytes=200 * MIB)
+def test_memory_that_processes_of_a_test_share_counts_once(plain, level):
+    """Its processes have 200 MiB, if each is counted by itself."""
+    assert [0] * 3 == answer(plain(level), SHARES, 50 * MIB, 3, memory_bytes=100 * MIB)
 
 
 def test_what_it_takes_to_look_at_a_tests_memory_is_the_tests_time():

@@ -9,6 +9,7 @@ through reaches a device that does not know it, which answers ENOTTY.
 import errno
 import os
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,14 @@ from grader.base.errors import SandboxUnavailable
 from grader.sandbox import ioctls
 from grader.sandbox.levels import landlock
 from grader.sandbox.sandbox import Sandbox
-from tests.grader.in_the_sandbox import MIB, NEEDS_LANDLOCK, PLAIN, answer
+from tests.grader.in_the_sandbox import MIB, NEEDS_LANDLOCK, PLAIN
+from tests.grader.in_the_sandbox import answer as answer_with_torch
 from tests.grader.sandbox.levels.test_landlock import GOOD, LEVEL
 from tests.grader.sandbox.test_gpus import environment_in_which_cuda_works, library, stand_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("landlock gpu"), NEEDS_LANDLOCK]
+WITHOUT_TORCH = {"device_memory_bytes": 0}
+answer = partial(answer_with_torch, **WITHOUT_TORCH)
 NULL, ZERO, FULL = 3, 5, 7  # minor numbers of the memory devices, whose major number is 1
 OURS = {"nvidiactl": ZERO, "nvidia-uvm": FULL, "nvidia1": NULL}
 CLOSED = ["nvidia-uvm-tools", "nvidia0", "nvidia-modeset", "nvidia-caps/nvidia-cap1", "dri/card0"]
@@ -56,8 +60,8 @@ def boxed(driver):
         yield running
 
 
-def with_a_gpu(gpu, **options):
-    options |= {"scratch_bytes": MIB, "packages": ("torch",), "gpu": gpu}
+def with_a_gpu(gpu):
+    options = {"scratch_bytes": MIB, "packages": (), "preload": (), "gpu": gpu}
     return Sandbox(PLAIN.tests, isolation="landlock", **options)
 
 
@@ -173,7 +177,7 @@ def test_cuda_can_bind_its_socket_and_nobody_can_connect_to_it(boxed):
 
 def test_cuda_finds_what_it_needs(boxed):
     """CUDA finds its GPU by its UUID, and no server to share it."""
-    seen = environment_in_which_cuda_works(boxed, landlock.READ_BY_CUDA)
+    seen = environment_in_which_cuda_works(boxed, landlock.READ_BY_CUDA, **WITHOUT_TORCH)
     assert ("GPU-0a1b", "1") == (seen["CUDA_VISIBLE_DEVICES"], seen["CUDA_CACHE_DISABLE"])
     assert seen["CUDA_MPS_PIPE_DIRECTORY"].endswith("/work/scratch/no-mps")
 
@@ -205,7 +209,7 @@ def test_a_box_that_shows_another_gpu_is_refused(driver, monkeypatch):
     monkeypatch.setattr(landlock, "_devices", with_too_much)
     said = "it can open no other device file of the driver"
     with (
-        with_a_gpu(stand_in(driver, index=1), preload=()) as box,
+        with_a_gpu(stand_in(driver, index=1)) as box,
         pytest.raises(SandboxUnavailable, match=said),
     ):
         box.wait_until_ready()
