@@ -22,7 +22,7 @@ from typing import Any
 
 import kit
 from kit import forbidden_in_source, handing_in, name_of
-from kit.forbidden_in_source import SETTINGS, Module, Names, dotted, never_holds
+from kit.forbidden_in_source import SETTINGS, Module, Names, Use, dotted, never_holds
 from kit.safe_text import printable
 
 # What newer versions of Python brought, as far as students may meet it.
@@ -85,16 +85,19 @@ def foreseen(
         sources: Maps paths such as "assignment/linear.py" to contents.
         course: What problems.toml contains; `problems` are some of its entries.
     """
+    same = cache(lambda path: [p for p in problems if handing_in.path_of(p["module"]) == path])
+    used = cache(lambda path: forbidden_in_source.read(sources[path], same(path))["uses"])
+    imported = cache(lambda path: _imported_with(path, sources))
     paths = [handing_in.path_of(p["module"]) for p in problems if p.get("program")]
-    programs = {one for path in paths if path in sources for one in _imported_with(path, sources)}
+    programs = {one for path in paths if path in sources for one in imported(path)}
     read = cache(lambda p: list(_differences(p, sources[p], sources, course, p in programs)))
     found: list[Foreseen] = []
     for problem in problems:
         path = handing_in.path_of(problem["module"])
         if path not in sources:
             continue
-        uses = list(_uses(problem, path, sources[path]))
-        for one in _imported_with(path, sources):
+        uses = list(_uses(problem, path, used(path)))
+        for one in imported(path):
             uses += [difference.of(problem, path) for difference in read(one)]
         uses = list({use.text: use for use in uses}.values())
         certain = [use for use in uses if use.certain]
@@ -112,9 +115,9 @@ def foreseen_under(
     return foreseen({path: file.read_bytes() for path, file in kept.items()}, course, problems)
 
 
-def _uses(problem: dict[str, Any], path: str, source: bytes) -> Iterator[Foreseen]:
+def _uses(problem: dict[str, Any], path: str, uses: list[Use]) -> Iterator[Foreseen]:
     """The lines that use a name which the problem forbids."""
-    for use in forbidden_in_source.read(source, [problem])["uses"]:
+    for use in (use for use in uses if use["problem"] == problem["id"]):
         if use["certain"] and use["definition"]:
             price = f"the tests of {use['definition']} would earn nothing"
         elif use["certain"]:
