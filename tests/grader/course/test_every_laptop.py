@@ -16,7 +16,7 @@ from tests.grader.processes import until
 from tests.grader.sampling import every
 from tests.grader.warm_python import python
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("bundle")]
 
 COURSE = courses.load()
 LIKE_WINDOWS = Path(__file__).parent / "like_windows"
