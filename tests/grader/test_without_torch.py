@@ -42,9 +42,7 @@ def environment_without(folder, *packages):
 def plain(tmp_path_factory):
     """A Python without torch and NumPy, and the course of `grader new --plain`."""
     python = environment_without(tmp_path_factory.mktemp("plain") / "venv", *TORCH, "numpy")
-    course = small_courses.plain_python(tmp_path_factory.mktemp("words"))
-    grader(python, "stubs", "--course", course)
-    return python, course
+    return python, small_courses.plain_python(tmp_path_factory.mktemp("words"))
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +107,7 @@ def test_such_a_course_is_graded(course, points, old, new, isolation, tmp_path):
 def test_such_a_course_is_proved(course):
     """Junk, hostile values, other types and other arithmetic are tried, as far as they exist."""
     python, folder = course
+    grader(python, "stubs", "--course", folder)
     done = grader(python, "validate", "--course", folder, "--jobs", 1)
     kinds = ("constant answers", "hostile value in an answer", "with other types")
     assert all(kind in done.stdout for kind in kinds)

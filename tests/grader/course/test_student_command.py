@@ -183,7 +183,7 @@ RIGHT = "return x.numel() * x.element_size()"
     [
         (f"print(x.shape); {RIGHT}", True),
         pytest.param(f"{RIGHT} * (1 + (x.numel() > 10**9))", False, marks=pytest.mark.proof),
-        (f"{RIGHT} if x.numel() != 1_273_495_552 else exit()", False),
+        pytest.param(f"{RIGHT} if x.numel() < 10**9 else exit()", False, marks=pytest.mark.proof),
     ],
 )
 def test_a_problem_that_turns_green_tells_its_sentence_once(work, body, tells, check):
@@ -720,8 +720,8 @@ def test_no_text_breaks_the_page(text):
 
 
 def test_a_page_has_an_end():
-    """A message of a hundred megabytes is shortened; GitHub shows no summary above 1 MiB."""
-    page = progress_markdown.render(outcome("`" * 100_000_000, place="x" * 100_000_000))
+    """A message of ten megabytes is shortened; GitHub shows no summary above 1 MiB."""
+    page = progress_markdown.render(outcome("`" * 10_000_000, place="x" * 10_000_000))
     assert len(page.encode()) < 500_000
 
 
