@@ -49,6 +49,7 @@ def solved(work, root):
 def start(folder, *arguments, module="assignment"):
     """Start a command in an interpreter that lacks what Windows lacks."""
     environment = {**os.environ, "PYTHONPATH": str(LIKE_WINDOWS), "PYTHONIOENCODING": "cp1252"}
+    environment["PYTEST_DEBUG_TEMPROOT"] = str(folder)  # without old folders to delete, slowly
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "cp1252"}
     command = [python(), "-m", module, *arguments]
     return subprocess.Popen(command, cwd=folder, env=environment, **pipes)

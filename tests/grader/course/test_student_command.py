@@ -40,6 +40,7 @@ COURSE = courses.load()
 def work(tmp_path, monkeypatch):
     """A student's folder, with the stubs."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # which takes a tenth of a run
+    monkeypatch.setenv("PYTEST_DEBUG_TEMPROOT", str(tmp_path))  # without old folders to delete
     folder = tmp_path / "work"
     skipped = shutil.ignore_patterns("hidden", "grader", "flight", "handout", "__pycache__")
     for name in ("assignment", "tests"):
