@@ -207,8 +207,8 @@ def _spans(node: ast.AST) -> Iterator[tuple[int, int]]:
     if isinstance(node, ast.stmt | ast.ExceptHandler):
         first, last = node.lineno, node.end_lineno or node.lineno
         if body := getattr(node, "body", None):
-            begins = [body[0], *getattr(body[0], "decorator_list", [])]
-            last = max(first, min(n.lineno for n in begins) - 1)
+            begin = next(iter(getattr(body[0], "decorator_list", ())), body[0])
+            last = max(first, begin.lineno - 1)
         yield first - 1, last - 1
 
 

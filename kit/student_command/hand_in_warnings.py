@@ -87,9 +87,8 @@ def foreseen(
     """
     same = cache(lambda path: [p for p in problems if handing_in.path_of(p["module"]) == path])
     used = cache(lambda path: forbidden_in_source.read(sources[path], same(path))["uses"])
-    imported = cache(lambda path: _imported_with(path, sources))
     paths = [handing_in.path_of(p["module"]) for p in problems if p.get("program")]
-    programs = {one for path in paths if path in sources for one in imported(path)}
+    programs = {one for path in paths if path in sources for one in _imported_with(path, sources)}
     read = cache(lambda p: list(_differences(p, sources[p], sources, course, p in programs)))
     found: list[Foreseen] = []
     for problem in problems:
@@ -97,7 +96,7 @@ def foreseen(
         if path not in sources:
             continue
         uses = list(_uses(problem, path, used(path)))
-        for one in imported(path):
+        for one in _imported_with(path, sources):
             uses += [difference.of(problem, path) for difference in read(one)]
         uses = list({use.text: use for use in uses}.values())
         certain = [use for use in uses if use.certain]

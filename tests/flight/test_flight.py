@@ -38,7 +38,6 @@ def tiny():
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setitem(model.SIZES, "egg", TINY)
         monkeypatch.setattr(flying, "WRITTEN", 20)
-        monkeypatch.setattr(flying, "PEAKS", 2)
         monkeypatch.setattr(prediction, "seconds_of", lambda *_: 0.01)
         yield
 

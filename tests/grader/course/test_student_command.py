@@ -40,7 +40,6 @@ COURSE = courses.load()
 def work(tmp_path, monkeypatch):
     """A student's folder, with the stubs."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # which takes a tenth of a run
-    monkeypatch.setenv("PYTEST_DEBUG_TEMPROOT", str(tmp_path))  # without old folders to delete
     folder = tmp_path / "work"
     skipped = shutil.ignore_patterns("hidden", "grader", "flight", "handout", "__pycache__")
     for name in ("assignment", "tests"):
@@ -61,10 +60,7 @@ def assignment(monkeypatch, capfd):
 
     def run(folder, *arguments):
         monkeypatch.chdir(folder)
-        try:
-            code = student_command.main(folder, [*arguments])
-        except SystemExit as e:
-            code = e.code
+        code = student_command.main(folder, [*arguments])
         return subprocess.CompletedProcess(arguments, code, *capfd.readouterr())
 
     return run
@@ -105,10 +101,6 @@ def solved(folder, module, old="", new="", *, begins="", ends=""):
 def linear(folder, forward):
     """Solve linear.py, but for the line of Linear.forward; return its path."""
     return solved(folder, "linear", FORWARD, forward)
-
-
-def limit_is(folder, old, new):
-    changed(folder / "assignment/problems.toml", old, new)
 
 
 def rows(done):
@@ -293,7 +285,7 @@ def test_what_the_code_prints_and_may_leave_to_the_library_is_shown(work, check)
     assert "First failure" not in page
 
 
-def test_a_missing_package_is_one_sentence(work):
+def test_a_missing_package_and_an_old_python_are_one_sentence(work):
     """The first line of a check does not wait for torch or pytest: its module imports neither."""
     program = "from pathlib import Path; from kit import student_command; "
     program += "from kit.student_command import check; "
@@ -302,9 +294,6 @@ def test_a_missing_package_is_one_sentence(work):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("torch, einops, numpy, jaxtyping, pytest not installed in ")
     assert "activate the environment" in done.stderr
-
-
-def test_an_old_python_is_one_sentence(work):
     program = "import sys, runpy; sys.version_info = (3, 10, 1); sys.modules['tomllib'] = None; "
     program += "runpy.run_module('assignment', run_name='__main__')"
     done = ran([sys.executable, "-c", program], cwd=work)
@@ -326,7 +315,7 @@ NAPS = "import time\n        while True:\n            time.sleep(0.01)"  # a loo
 )
 def test_a_test_that_hangs_ends_at_its_limit(work, hang, limit, seconds, of, later, check):
     """It is told with its line. The problem's remaining tests are skipped, all others run."""
-    limit_is(work, limit, f"{limit.split()[0]} = {seconds}")
+    changed(work / "assignment/problems.toml", limit, f"{limit.split()[0]} = {seconds}")
     linear(work, hang)
     solve(work, "tensor_memory", "data")
     done = check(work, "tensor_memory", "linear", *later)
@@ -345,7 +334,7 @@ def test_all_failures_of_a_problem_are_shown_within_the_limits(work, check):
 
     An import that does not end is told as that: its module and the line, no limit of a test.
     """
-    limit_is(work, "cpu_seconds = 10", "cpu_seconds = 0.2")
+    changed(work / "assignment/problems.toml", "cpu_seconds = 10", "cpu_seconds = 0.2")
     once = "import os\nif not os.path.exists('begun'):\n    open('begun', 'w')\n"
     once += "    while True:\n        pass\n"
     changed(work / "assignment/linear.py", '"""', f'{once}"""')
@@ -371,8 +360,7 @@ def test_tests_that_were_not_attempted_take_one_line_in_pytest(work):
 
     The id after -k is part of another problem's id and of tests' names.
     """
-    files = ("checkpoint", "activation_checkpointing", "training_loop")
-    files = [f"tests/public/test_{name}.py" for name in files]
+    files = (work / "tests/public").glob("test_[act]*.py")
     done = run(work, "pytest", "-q", "-k", "checkpoint", *files)
     assert done.returncode == 1
     told = re.findall(r"^\d+ tests not attempted yet: (.*)$", done.stdout, re.MULTILINE)
@@ -537,17 +525,13 @@ SENTENCE = (
 )
 
 
-def delegate(work):
-    """A correct optimizers.py, except that AdamW is torch's."""
-    return solved(work, "optimizers", ends=DELEGATED)
-
-
 def test_a_problem_that_is_left_to_the_library_is_not_done(work, assignment, check):
     """Its public tests pass; the line is named, and another problem of the module is done.
 
-    Nothing is submitted: one sentence names file, line and remedy, or with --anyway is a note.
+    Nothing is submitted: one sentence names file, line and remedy, or with --anyway is a note. It
+    comes before a wrong answer of the same problem, because it costs all points.
     """
-    delegate(work)
+    module = solved(work, "optimizers", ends=DELEGATED)
     done = check(work, "lr_schedule", "adamw", "--markdown", "page.md", "--annotations")
     assert done.returncode == 1
     assert found(r"^adamw +5 points .* (\d+)/\1 +forbidden use$", done.stdout), done.stdout
@@ -568,6 +552,10 @@ def test_a_problem_that_is_left_to_the_library_is_not_done(work, assignment, che
     assert done.returncode == 0
     assert found(rf"^  note: {SENTENCE}$", done.stdout), done.stdout
     assert submissions.read(work / "submission.zip").ignored == []
+    changed(module, "(torch.optim.AdamW)", "(torch.optim.Adam)")
+    done = check(work, "adamw")
+    assert "failing" not in done.stdout
+    assert found(r"^first failure\nadamw: .*:\d+ uses torch.optim.Adam,", done.stdout)
 
 
 # --- check --markdown
@@ -595,14 +583,6 @@ def test_an_import_that_the_grader_lacks_is_told_before_it_costs_a_module(work, 
     (note,) = [line for line in done.stdout.splitlines() if "optimizers.py:1 imports" in line]
     assert note.startswith("  note: optimizers: assignment/optimizers.py:1 imports tqdm; ")
     assert note.endswith(" (so would adamw, gradient_clipping, lr_schedule)")
-
-
-def test_the_forbidden_use_comes_before_a_wrong_answer_of_the_same_problem(work, check):
-    """It costs all points of the problem."""
-    changed(delegate(work), "(torch.optim.AdamW)", "(torch.optim.Adam)")
-    done = check(work, "adamw")
-    assert "failing" not in done.stdout
-    assert found(r"^first failure\nadamw: .*:\d+ uses torch.optim.Adam,", done.stdout)
 
 
 def outcome(text="linear: wrong values", problem=PROBLEM, place="assignment/linear.py:41 in f"):
@@ -662,24 +642,21 @@ PLACE = "it has to be a file in an existing folder"
         ("submit none/here.zip", "none/here.zip cannot be written"),
     ],
 )
-def test_a_wrong_call_is_told_before_a_test_runs(work, call, said, assignment):
+def test_a_wrong_call_is_told_before_a_test_runs(work, call, said):
     (work / "taken").mkdir()
-    done = assignment(work, *call.split())
+    done = run(work, "assignment", *call.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
 
 
-def test_a_page_whose_folder_is_gone_after_the_tests_is_told(work, check):
+def test_a_page_that_cannot_be_written_is_told_and_one_without_results_stays(work, check):
+    """A broken public test gives exit code 2 and leaves no half-written file next to the page."""
     (work / "gone").mkdir()
     solved(work, "linear", ends='\n\nimport os\n\nos.rmdir("gone")\n')
     done = check(work, "linear", "--markdown", "gone/page.md")
     assert done.returncode == 2
     assert done.stderr == "gone/page.md cannot be written: No such file or directory\n"
     assert "1 of 1 problems done" in done.stdout
-
-
-def test_the_page_stays_as_it_was_where_the_tests_could_not_be_run(work, check):
-    """A broken public test gives exit code 2 and leaves no half-written file next to the page."""
     (work / "tests/public/test_linear.py").write_text("def broken(:\n")
     (work / "page.md").write_text("old")
     done = check(work, "linear", "--markdown", "page.md")
