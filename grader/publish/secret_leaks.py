@@ -31,6 +31,7 @@ TELLS_NOTHING = re.compile(
     r"import|from\S+import|class[A-Z]|(async)?def\w|@(\w|\.)+(\(\))?$|#|\)"
     r"|(for\w+in\w+|except\w+):$|super\(\)\.__init__\(\)$"
 )
+HAVE_STATEMENTS = ("body", "handlers", "orelse", "finalbody", "cases")
 MOST_LINES = 30  # of one statement
 PROMPT = re.compile(r"^\s*(>>>|\.\.\.) ?")
 OF_THE_STAFF = re.compile(
@@ -185,7 +186,9 @@ def _statements(block: str) -> list[tuple[int, str]]:
     """The revealing statements of some definitions, with the offset of each one's first line."""
     found: list[tuple[int, str]] = []
     lines = [re.sub(r"  # .*", "", line) for line in block.splitlines()]
-    for node in ast.walk(ast.parse(block)):
+    todo: list[ast.AST] = [ast.parse(block)]
+    for node in todo:  # the expressions are left out, which takes a fifth of the time of ast.walk
+        todo += (n for name in HAVE_STATEMENTS for n in getattr(node, name, []))
         for first, last in _spans(node):
             is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
             if first == last or not is_text:
@@ -204,7 +207,8 @@ def _spans(node: ast.AST) -> Iterator[tuple[int, int]]:
     if isinstance(node, ast.stmt | ast.ExceptHandler):
         first, last = node.lineno, node.end_lineno or node.lineno
         if body := getattr(node, "body", None):
-            last = max(first, min(n.lineno for n in ast.walk(body[0]) if hasattr(n, "lineno")) - 1)
+            begin = next(iter(getattr(body[0], "decorator_list", ())), body[0])
+            last = max(first, begin.lineno - 1)
         yield first - 1, last - 1
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import kit
 from kit import forbidden_in_source, handing_in, name_of
-from kit.forbidden_in_source import SETTINGS, Module, Names, dotted, never_holds
+from kit.forbidden_in_source import SETTINGS, Module, Names, Use, dotted, never_holds
 from kit.safe_text import printable
 
 # What newer versions of Python brought, as far as students may meet it.
@@ -85,6 +85,8 @@ def foreseen(
         sources: Maps paths such as "assignment/linear.py" to contents.
         course: What problems.toml contains; `problems` are some of its entries.
     """
+    same = cache(lambda path: [p for p in problems if handing_in.path_of(p["module"]) == path])
+    used = cache(lambda path: forbidden_in_source.read(sources[path], same(path))["uses"])
     paths = [handing_in.path_of(p["module"]) for p in problems if p.get("program")]
     programs = {one for path in paths if path in sources for one in _imported_with(path, sources)}
     read = cache(lambda p: list(_differences(p, sources[p], sources, course, p in programs)))
@@ -93,7 +95,7 @@ def foreseen(
         path = handing_in.path_of(problem["module"])
         if path not in sources:
             continue
-        uses = list(_uses(problem, path, sources[path]))
+        uses = list(_uses(problem, path, used(path)))
         for one in _imported_with(path, sources):
             uses += [difference.of(problem, path) for difference in read(one)]
         uses = list({use.text: use for use in uses}.values())
@@ -112,9 +114,9 @@ def foreseen_under(
     return foreseen({path: file.read_bytes() for path, file in kept.items()}, course, problems)
 
 
-def _uses(problem: dict[str, Any], path: str, source: bytes) -> Iterator[Foreseen]:
+def _uses(problem: dict[str, Any], path: str, uses: list[Use]) -> Iterator[Foreseen]:
     """The lines that use a name which the problem forbids."""
-    for use in forbidden_in_source.read(source, [problem])["uses"]:
+    for use in (use for use in uses if use["problem"] == problem["id"]):
         if use["certain"] and use["definition"]:
             price = f"the tests of {use['definition']} would earn nothing"
         elif use["certain"]:

@@ -186,7 +186,7 @@ def copy_of_the_course(tmp_path: Path) -> Path:
 def copied_course(folder: Path) -> Path:
     """Copy the files that grading from a checkout needs to a folder, and return the copy."""
     target = folder / "copy"
-    skipped = shutil.ignore_patterns("__pycache__", "attacks")
+    skipped = shutil.ignore_patterns("__pycache__", "grader")
     for folder in ("assignment", "flight", "grader", "kit", "tests"):
         shutil.copytree(ROOT / folder, target / folder, ignore=skipped)
     return target

@@ -159,11 +159,11 @@ def test_a_long_value_is_cut():
 
 
 LARGE = {
-    "bytes": bytes(2**24),
-    "text": "é" * 2**24,
-    "list": [b"x"] * 2**18,
-    "list of large parts": [(bytes(2**24),)],
-    "dict": {"key": bytes(2**24)},
+    "bytes": bytes(2**21),
+    "text": "é" * 2**21,
+    "list": [b"x"] * 2**17,
+    "list of large parts": [(bytes(2**21),)],
+    "dict": {"key": bytes(2**21)},
 }
 
 

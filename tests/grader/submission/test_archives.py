@@ -73,8 +73,8 @@ def zip_of(table, count, content=b""):
 
 
 def sharing():
-    """200 sources share one stream of 60 MB: unpacking is cheap once, but not 200 times."""
-    content = body(EMPTY_BLOCK * (12 * 2**20), 1)
+    """200 sources share one stream of 10 MB: unpacking is cheap once, but not 200 times."""
+    content = body(EMPTY_BLOCK * (2 * 2**20), 1)
     names = [b"assignment/a%03d.py" % i for i in range(200)]
     table = b"".join(listing(1, name, size=1, packed=len(content) - 45) for name in names)
     return zip_of(table, 200, content)
@@ -193,8 +193,8 @@ def test_a_tar_that_claims_much(bomb, tmp_path, read):
 GZIP = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 
 
-def test_a_gzip_file_that_is_nothing_for_60_mb(tmp_path, read):
-    nothing = EMPTY_BLOCK * (12 * 2**20) + zlib.compressobj(wbits=-15).flush()
+def test_a_gzip_file_that_is_nothing_for_20_mb(tmp_path, read):
+    nothing = EMPTY_BLOCK * (4 * 2**20) + zlib.compressobj(wbits=-15).flush()
     (tmp_path / "a.tar.gz").write_bytes(GZIP + nothing + bytes(8))
     assert read(tmp_path / "a.tar.gz") == "PATH is damaged: empty file"
 

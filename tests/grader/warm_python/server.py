@@ -27,6 +27,7 @@ IMPORTED = (
     *("rich.console", "rich.live", "packaging.requirements", "yaml", "sqlite3", "jinja2"),
     # What typer imports when a command starts, and for its help and errors.
     *("typer._adapters", "typer.rich_utils", "rich.markdown", "rich.traceback", "pydantic.fields"),
+    *("pdb", "tomllib", "numpy.typing", "_pytest.junitxml", "_pytest.unittest"),  # as pytest starts
 )
 HIGHEST = 512  # a process's own descriptors are below
 
