@@ -10,7 +10,7 @@ import pytest
 from pybtex.database import parse_file
 
 from grader.course import courses
-from handout.site import chapter_notebooks
+from handout.site import calculator_formulas, chapter_notebooks
 from tests.grader.sampling import every
 from tests.handout.browsing import SIDEBAR, WIDTHS, cut_off, measured, serious
 from tests.handout.page_figures import CHAPTERS, HANDOUT, IN_ORDER
@@ -36,7 +36,7 @@ def opened(page, address):
 @pytest.mark.parametrize("name", every(10, [*PAGES[5:], *PAGES[:5], "search"]))
 def test_a_page_needs_no_network_and_can_be_read(opened, page, site, name):
     """All that it requests is in the site, its sidebar follows the reader, nothing is cut off."""
-    page.set_viewport_size({"width": 1400, "height": 900})
+    page.set_viewport_size({"width": 1400, "height": 400})
     opened(name)
     assert page.requests
     assert [url for url in page.requests if not url.startswith(site.as_uri() + "/")] == []
@@ -79,12 +79,18 @@ def test_it_works_in_a_students_folder(site, page, tmp_path):
     """
     copy = shutil.copytree(site, tmp_path / "a folder with blanks" / "site")
     page.goto((copy / "index.html").as_uri())
-    page.get_by_role("link", name="5 Resource accounting").first.click()
-    assert page.locator("h1").inner_text().startswith("5 Resource accounting")
     for key in ("Tab", "Enter", "Tab"):
         page.keyboard.press(key)
     assert page.evaluate("document.activeElement.matches('article a')")
     assert page.url.endswith("#furo-main-content")
+    search = (copy / "search.html").as_uri()
+    page.goto(search + "?q=xylophone")
+    page.get_by_text("did not match any documents").wait_for()
+    page.goto(search + "?q=roofline")
+    page.get_by_text("Search finished").wait_for()
+    page.locator("#search-results li a").get_by_text("Resource accounting").first.click()
+    page.locator("article .highlighted").first.wait_for()
+    assert page.locator("h1").inner_text().startswith("5 Resource accounting")
     page.evaluate("document.fonts.ready")
     height = "(all) => Math.max(...all.map((mo) => mo.getBoundingClientRect().height))"
     parentheses = page.locator(".formula mo").get_by_text("(", exact=True)
@@ -92,16 +98,6 @@ def test_it_works_in_a_students_folder(site, page, tmp_path):
     page.locator("#calculator-training-time [name=devices]").fill("2048")
     assert "71.96\u00a0days" in page.locator("#calculator-training-time").inner_text()
     assert page.locator("figure.picture svg").count() == 2
-    search = (copy / "search.html").as_uri()
-    page.goto(search + "?q=xylophone")
-    page.get_by_text("did not match any documents").wait_for()
-    page.goto(search + "?q=roofline")
-    hits = page.locator("#search-results li a")
-    hits.first.wait_for()
-    page.get_by_text("Search finished").wait_for()
-    assert any("Resource accounting" in text for text in hits.all_inner_texts())
-    hits.first.click()
-    page.locator("article .highlighted").first.wait_for()
     assert page.seen == []
     assert all(url.startswith("file:") for url in page.requests)
 
@@ -149,8 +145,14 @@ def test_axe_finds_nothing_serious(opened, page, layout, name):
 
 def test_sections_are_reached_by_keyboard_on_a_phone(opened, page):
     """The page and its menu can be read and pressed, in dark colours too."""
-    test_axe_finds_nothing_serious(opened, page, (400, "dark"), "calculators")
+    page.set_viewport_size({"width": 400, "height": 900})
+    page.emulate_media(color_scheme="dark")
+    opened("calculators")
+    rest = [[f"#calculator-{name}"] for name in list(calculator_formulas.load())[1::2]]
+    assert serious(page, {"exclude": rest}) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
     assert small(page) == []
+    check_colours(page)
     button = page.get_by_role("button", name="Chapters and sections")
     link = page.locator(".sidebar-tree .sections a").nth(1)
     assert not link.is_visible()
