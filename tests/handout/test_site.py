@@ -33,7 +33,7 @@ def opened(page, address):
     return open_page
 
 
-@pytest.mark.parametrize("name", every(10, [*PAGES[5:], *PAGES[:5], "search"]))
+@pytest.mark.parametrize("name", every(20, [*PAGES[5:], *PAGES[:5], "search"]))
 def test_a_page_needs_no_network_and_can_be_read(opened, page, site, name):
     """All that it requests is in the site, its sidebar follows the reader, nothing is cut off."""
     page.set_viewport_size({"width": 1400, "height": 400})

@@ -90,6 +90,7 @@ def test_a_mistake_leads_to_its_students_and_back(text, opened):
     assert page.seen == []
 
 
+@pytest.mark.proof
 def test_every_kind_of_mark_leads_to_its_students(text, opened):
     page = opened(text)
     bar = page.locator("#histogram a").last
