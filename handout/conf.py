@@ -30,8 +30,8 @@ myst_heading_anchors = 3
 bibtex_bibfiles = ["bibliography.bib"]
 bibtex_reference_style = "author_year"
 bibtex_default_style = "alpha"
-# It is looked up for each citation, among all packages unless it is registered.
-register_plugin("pybtex.backends", "plaintext", Backend)
+# It is looked up for each citation, among all packages unless it is registered by force.
+register_plugin("pybtex.backends", "plaintext", Backend, force=True)
 
 copybutton_prompt_text, copybutton_prompt_is_regexp = r">>> |\.\.\. ", True
 

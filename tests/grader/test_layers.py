@@ -45,6 +45,7 @@ def room_of(name):
     return ".".join(name.split(".")[:2])
 
 
+@cache
 def name_of(path):
     """Return a file's module name, such as `grader.report.formats` for grader/report/formats.py."""
     parts = path.relative_to(ROOT).with_suffix("").parts

@@ -1,7 +1,7 @@
 """The built site in a browser: build it once, open its pages, and measure them."""
 
 import subprocess
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -46,7 +46,7 @@ def window(browser):
 def watched(context):
     """A new page that keeps its messages and errors in `seen`, and its requests in `requests`."""
     page = context.new_page()
-    page.seen, page.requests = [], []
+    page.seen, page.requests, page.kept = [], [], None
     page.set_default_timeout(60_000)  # a busy machine takes its time
     odd = ("error", "warning")
     page.on("console", lambda said: page.seen.extend([said.text] * (said.type in odd)))
@@ -64,12 +64,13 @@ def page(window):
     return emptied(window)
 
 
-@pytest.fixture
-def unscripted(browser):
-    """An empty page without network and without scripts."""
-    context = browser.new_context(offline=True, java_script_enabled=False)
-    yield context.new_page()
-    context.close()
+@contextmanager
+def unscripted(window):
+    """The page without scripts, empty."""
+    switch = emptied(window).context.new_cdp_session(window)
+    switch.send("Emulation.setScriptExecutionDisabled", {"value": True})
+    yield window
+    switch.detach()
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def emptied(window):
     store.detach()
     window.set_viewport_size({"width": 1400, "height": 1000})
     window.emulate_media(media="null", color_scheme="null", reduced_motion="reduce")
-    window.seen, window.requests = [], []
+    window.seen, window.requests, window.kept = [], [], None
     return window
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kit.safe_text import counted
-from tests.handout.browsing import browser, built_once, page, unscripted, window  # noqa: F401, these are fixtures
+from tests.handout.browsing import browser, built_once, page, window  # noqa: F401, these are fixtures
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import torch
 
 from handout.site import calculator_formulas, calculator_rounding, calculators
 from tests.grader.sampling import every
-from tests.handout.browsing import watched
+from tests.handout.browsing import emptied, unscripted
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
@@ -16,25 +16,16 @@ FORMS = calculator_formulas.load()
 
 
 @pytest.fixture
-def shown(page, address):
-    """Open the page of all calculators, and return a calculator's form."""
-
-    def show(name):
-        page.goto(address("calculators"))
-        assert page.seen == []
-        return page.locator(f"#calculator-{name}")
-
-    return show
+def opened(window, address):
+    """The page of all calculators, kept open, because loading it takes longer than most tests."""
+    if window.kept != address("calculators"):
+        load(window, address("calculators"))
+    return window
 
 
-@pytest.fixture(scope="module")
-def opened(browser, address):
-    """The page of all calculators, opened once, because loading it takes longer than most tests."""
-    context = browser.new_context(offline=True, viewport={"width": 1400, "height": 1000})
-    page = watched(context)
-    page.goto(address("calculators"))
-    yield page
-    context.close()
+def load(window, address):
+    emptied(window).goto(address)
+    window.kept = address.partition("#")[0]
 
 
 @pytest.fixture
@@ -46,9 +37,9 @@ def kept(opened):
         section.locator("button.reset").evaluate("(button) => button.click()")
         return section
 
-    opened.seen = []
     yield reset
-    assert opened.seen == []
+    seen, opened.seen = opened.seen, []
+    assert seen == []
 
 
 def printed(section):
@@ -63,11 +54,20 @@ def printed(section):
     )
 
 
+# Follows a link of the page, and returns when the page has answered.
+FOLLOWED = """(hash) => new Promise((done) => {
+  window.addEventListener("hashchange", () => done(), { once: true });
+  location.hash = hash;
+})"""
+
 # For each case: resets the form, fills the case's values in as a person would, and returns the
 # messages of wrong fields, the results by label, the cells of the table, and what is odd in the
 # form's text or HTML, apart from the text that was filled in. The distance of a message from its
-# field is measured only where asked for, because it makes the browser lay out the page.
-FILLED = """(section, [cases, look]) => cases.map((given) => {
+# field is measured only where asked for, because it makes the browser lay out the page. Only the
+# last case is written to the address, because each change of it costs several processes time.
+FILLED = """(section, [cases, look]) => cases.map((given, i) => {
+  if (i === 0) history.replaceState = () => {};
+  if (i === cases.length - 1) delete history.replaceState;
   section.querySelector("button.reset").click();
   const errors = {}, results = {}, cells = section.querySelectorAll(".results dd");
   for (const [key, value] of Object.entries(given)) {
@@ -187,16 +187,6 @@ def test_the_browsers_results_are_pythons(opened, name, count):
         assert [
             [calculator_rounding.display(line[r.id], r.show) for r in form.column] for line in lines
         ] == table, case
-
-
-def test_the_page_shows_the_first_examples_with_and_without_a_script(kept, unscripted, address):
-    unscripted.goto(address("calculators"))
-    for name, section in {name: kept(name) for name in FORMS}.items():
-        plain = unscripted.locator(f"#calculator-{name}")
-        cells = ".results :is(dt, dd), td"
-        texts = section.locator(cells).all_inner_texts()
-        assert plain.locator(cells).all_inner_texts() == texts, name
-        assert len(texts) > 1
 
 
 # --- using a calculator ---------------------------------------------------------------------------
@@ -365,7 +355,8 @@ def test_the_keyboard_is_enough(kept, opened, address, name):
 
 
 @pytest.mark.parametrize("name", every(10, FORMS))
-def test_a_link_brings_the_values_back(kept, opened, page, address, name):
+def test_a_link_brings_the_values_back(kept, opened, address, name):
+    """Opening it announces nothing."""
     section, given = kept(name), {}
     for field in FORMS[name].input:
         if field.kind == "flag":
@@ -384,8 +375,10 @@ def test_a_link_brings_the_values_back(kept, opened, page, address, name):
     assert got["errors"] == {}
     assert "–" not in got["results"].values()
     assert opened.url.endswith(link)
-    page.goto(address("calculators") + link)
-    assert printed(page.locator(f"#calculator-{name}")) == got["results"]
+    load(opened, address("calculators") + link)
+    assert printed(section) == got["results"]
+    opened.wait_for_timeout(1000)
+    assert set(opened.get_by_role("status").all_inner_texts()) == {""}
 
 
 @pytest.mark.parametrize("name", every(5, FORMS))
@@ -404,16 +397,15 @@ def test_the_ends_of_every_range_give_numbers(kept, name):
         assert got["odd"] == [], case
 
 
-def test_back_and_forward_bring_values_back(shown, page):
-    section = shown("training-time")
-    link = "#calculator-training-time?devices=5"
-    page.evaluate("(link) => { location.hash = link; }", link)
-    page.wait_for_function("document.querySelector('#training-time-devices').value === '5'")
-    page.go_back()
-    page.wait_for_function("document.querySelector('#training-time-devices').value === '1024'")
+def test_back_and_forward_bring_values_back(kept, opened):
+    section = kept("training-time")
+    opened.evaluate(FOLLOWED, "#calculator-training-time?devices=5")
+    assert section.get_by_label("Devices").input_value() == "5"
+    opened.go_back()
+    opened.wait_for_function("document.querySelector('#training-time-devices').value === '1024'")
     assert printed(section)["Time"] == "143.93\u00a0days"
-    page.go_forward()
-    page.wait_for_function("document.querySelector('#training-time-devices').value === '5'")
+    opened.go_forward()
+    opened.wait_for_function("document.querySelector('#training-time-devices').value === '5'")
 
 
 def test_a_calculator_keeps_its_values_while_another_one_is_used(kept, opened):
@@ -424,34 +416,27 @@ def test_a_calculator_keeps_its_values_while_another_one_is_used(kept, opened):
     assert opened.url.endswith("#calculator-matmul?m=1")
 
 
-def test_results_are_said_when_typing_has_stopped(shown, page):
+def test_results_are_said_when_typing_has_stopped(kept, opened):
     """A separate status element announces the main results, or the error, once."""
-    section = shown("training-time")
-    status = section.get_by_role("status")
-    page.wait_for_timeout(1000)
-    assert status.inner_text() == "", "opening the page must announce nothing"
+    section = kept("training-time")
     section.get_by_label("Devices").fill("10240")
     said = "document.querySelector('#calculator-training-time .status').textContent"
-    page.wait_for_function(f"{said}.startsWith('Time: 14.39\u00a0days')", polling=100)
+    opened.wait_for_function(f"{said}.startsWith('Time: 14.39\u00a0days')", polling=100)
     section.get_by_label("MFU").fill("2")
-    page.wait_for_function(f"{said} === 'MFU: Must be at most 1.'", polling=100)
-    assert status.count() == 1
+    opened.wait_for_function(f"{said} === 'MFU: Must be at most 1.'", polling=100)
+    assert section.get_by_role("status").count() == 1
 
 
-def test_print_shows_what_was_put_in(shown, page):
-    section = shown("training-time")
+def test_print_shows_what_was_put_in(kept, opened):
+    section = kept("training-time")
     section.get_by_label("Devices").fill("2048")
-    page.emulate_media(media="print")
+    opened.emulate_media(media="print")
     assert section.get_by_label("Devices").is_visible()
     assert section.locator("dd").first.is_visible()
     assert not section.get_by_role("button").is_visible()
+    opened.emulate_media(media="null")
 
 
-# Follows a link of the page, and returns when the page has answered.
-FOLLOWED = """(hash) => new Promise((done) => {
-  window.addEventListener("hashchange", () => done(), { once: true });
-  location.hash = hash;
-})"""
 BROKEN = [
     ("?N=abc", {"N": f"“abc” {NO_NUMBER}"}),
     ("?nothing=1&N=", {"N": "Enter a number, such as 1024, 0.5, 4k or 70B."}),
@@ -476,5 +461,19 @@ def test_a_broken_link_does_no_harm(kept, opened, query, said, reopened):
     assert {name: text for name, text in errors if text} == said
     assert len(errors) == len(FORMS["training-time"].input)
     assert section.locator("img").count() == 0
-    section.get_by_role("button", name="Reset").click()
-    assert printed(section)["Time"] == "143.93\u00a0days"
+    assert printed(kept("training-time"))["Time"] == "143.93\u00a0days"
+
+
+# The texts of each calculator's results.
+RESULTS = """(sections) => sections.map((section) => {
+  const cells = [...section.querySelectorAll(".results :is(dt, dd), td")];
+  return [section.id, cells.map((cell) => cell.innerText)];
+})"""
+
+
+def test_the_page_shows_the_first_examples_with_and_without_a_script(kept, opened, address):
+    texts = [kept(name) for name in FORMS] and opened.locator(".calculator").evaluate_all(RESULTS)
+    with unscripted(opened) as plain:
+        plain.goto(address("calculators"))
+        assert plain.locator(".calculator").evaluate_all(RESULTS) == texts
+    assert [len(cells) > 1 for _, cells in texts] == [True] * len(FORMS)

@@ -131,11 +131,11 @@ def test_an_embedding_of_its_own_takes_only_weights_gradients_and_moments(
 
 # Which moment is the peak, for a model of 8 layers or 2: the size that makes it so.
 MOMENTS = {
-    "the loss": ({"vocab_size": 8192}, 16, 8),
-    "the loss, long segments": ({"vocab_size": 8192}, 16, 2),
+    "the loss": ({"vocab_size": 8192}, 4, 8),
+    "the loss, long segments": ({"vocab_size": 8192}, 4, 2),
     "the end of the forward pass": ({"vocab_size": 2048}, 1, 4),
-    "a segment": ({"vocab_size": 64, "context_length": 256}, 8, 8),
-    "a long segment": ({"vocab_size": 64, "context_length": 256}, 8, 2),
+    "a segment": ({"vocab_size": 64, "context_length": 256}, 4, 8),
+    "a long segment": ({"vocab_size": 64, "context_length": 256}, 4, 2),
 }
 # The gradient of a matrix matters here, which autocast makes wider a little later.
 WIDE = {"a wide segment": ({"vocab_size": 64, "num_layers": 2, "d_ff": 4096}, 1, 2)}

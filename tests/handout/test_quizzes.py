@@ -8,7 +8,7 @@ import pytest
 from flight import bets
 from handout.site import agreement, quizzes
 from tests.grader.sampling import every
-from tests.handout.browsing import serious
+from tests.handout.browsing import serious, unscripted
 
 HINTED = ["01_tensor_memory", "04_flop_counting"]
 OF_THE_PAGE = [asked for name, asked in quizzes.questions().items() if not name[0].isdigit()]
@@ -81,12 +81,13 @@ def test_the_page_says_what_is_wrong(page, address, name):
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
-def test_without_a_script_answers_can_be_unfolded(unscripted, address):
-    unscripted.goto(address(HINTED[0]))
-    assert unscripted.locator(".quiz input:visible").count() == 0
-    folded = unscripted.locator(".quiz details").first
-    folded.locator("summary").click()
-    assert folded.locator("p").inner_text().startswith("30. One step along dimension 0")
+def test_without_a_script_answers_can_be_unfolded(window, address):
+    with unscripted(window) as page:
+        page.goto(address(HINTED[0]))
+        assert page.locator(".quiz input:visible").count() == 0
+        folded = page.locator(".quiz details").first
+        folded.locator("summary").click()
+        assert folded.locator("p").inner_text().startswith("30. One step along dimension 0")
 
 
 @pytest.mark.slow

@@ -90,6 +90,7 @@ def test_a_mistake_leads_to_its_students_and_back(text, opened):
     assert page.seen == []
 
 
+@pytest.mark.proof
 def test_every_kind_of_mark_leads_to_its_students(text, opened):
     page = opened(text)
     bar = page.locator("#histogram a").last
@@ -129,7 +130,7 @@ def test_search_and_sort(text, opened):
 def test_axe_finds_nothing_serious(text, opened, page, width, scheme):
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)
-    opened(text)
+    opened(text).get_by_label("Search").fill("zoë")  # ten of sixty rows take half the time
     assert serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
