@@ -57,19 +57,19 @@ def test_the_course_is_proved(grader, course):
 
 
 @pytest.mark.parametrize("level", every(2, LEVELS))
-def test_a_module_in_a_package_is_graded(typed, course, solved, tmp_path, level):
+def test_a_module_in_a_package_is_graded(grader, course, solved, tmp_path, level):
     """The course's copy of a given module takes the place of one that is not handed in."""
     out = tmp_path / "r.json"
     command = ("grade", "--course", course, solved, "--isolation", level, "--json", out)
-    code, _, said = typed(*command)
-    assert (0, "", "") == (code, said, typed.err)
+    done = grader(*command)
+    assert (0, "") == (done.returncode, done.stderr)
     assert 3.0 == json.loads(out.read_text())["score"]
     source, right = solved / MODULE, (solved / MODULE).read_text()
     source.write_text(right.replace("larger(n)", "abs(n)"))
-    assert "looks like It is wrong." in typed(*command)[1]
+    assert "looks like It is wrong." in grader(*command).stdout
     (solved / "assignment/helpers.py").write_text("def larger(n):\n    return 0.0\n")
     source.write_text(right)
-    assert "relu: wrong value" in typed(*command)[1], "the submission's own copy counts"
+    assert "relu: wrong value" in grader(*command).stdout, "the submission's own copy counts"
 
 
 def test_a_student_gets_the_package_and_hands_it_in(typed, course, solved, tmp_path):
