@@ -64,8 +64,3 @@ def exact() -> list[int]:
 def of_any_size() -> list[int]:
     """The type and the number of each request whose size may be any."""
     return sorted(TYPE | number for number in OF_THE_GPU.values())
-
-
-def is_listed(request: int) -> bool:
-    """Whether a submission may make this request."""
-    return request in exact() or request & TYPE_AND_NUMBER in of_any_size()

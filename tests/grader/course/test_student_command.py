@@ -401,7 +401,7 @@ def test_breakpoint_stops_where_the_student_wants(work):
 
 
 def test_the_next_run_begins_with_what_has_changed(work, check):
-    """Problems that were done and have not changed are listed in one line at the end."""
+    """Problems that were and are done and have not changed share one line at the end."""
     solve(work, "linear", "tensor_memory", "optimizers")
     assert "still done" not in check(work, "tensor_memory", "linear", "lr_schedule").stdout
     linear(work, "return 2 * x")
@@ -410,6 +410,10 @@ def test_the_next_run_begins_with_what_has_changed(work, check):
     assert rows(done) == ["linear"]
     assert "\nstill done (2): tensor_memory, lr_schedule\n" in done.stdout
     assert "2 of 3 problems done" in done.stdout
+    (work / "tests/public/test_lr_schedule.py").write_text("def test_new(): assert False\n")
+    done = check(work, "tensor_memory", "linear", "lr_schedule")
+    assert rows(done) == ["linear", "lr_schedule"]
+    assert "\nstill done (1): tensor_memory\n" in done.stdout
     (work / "assignment" / "helpers.py").write_text("x = 1\n")  # any module may import it
     done = check(work, "tensor_memory", "lr_schedule")
     assert rows(done) == ["tensor_memory", "lr_schedule"]
