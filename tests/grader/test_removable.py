@@ -52,7 +52,7 @@ def without(names, root, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.proof  # all of them deleted together are in `make test`
+@pytest.mark.proof  # `make test` deletes all of them together
 @pytest.mark.parametrize("name", PARTS)
 def test_it_can_be_deleted(root, tmp_path, name):
     assert "autograde" in without([name], root, tmp_path)("--help")

@@ -263,7 +263,10 @@ TREES += [("array", '["<f4", [2], 0, 8]')]
 
 
 def test_a_frame_imports_nothing_and_an_import_of_numpy_changes_no_generator():
-    """A library that the code imports while its generators are watched was not watched before."""
+    """A library that the code imports while its generators are watched was not watched before.
+
+    Decoding a frame imports nothing.
+    """
     done = ran([sys.executable, "-c", PLAIN_CODEC.replace("TREES", repr(TREES))], cwd=ROOT)
     said = "a value of {0} arrived where {0} is not imported".format
     told = [said(library) for library in ("torch", "torch", "torch", "numpy")]

@@ -66,11 +66,13 @@ def page(window):
 
 @contextmanager
 def unscripted(window):
-    """The page without scripts, empty."""
+    """Empty the page, and turn its scripts off inside the block."""
     switch = emptied(window).context.new_cdp_session(window)
     switch.send("Emulation.setScriptExecutionDisabled", {"value": True})
-    yield window
-    switch.detach()
+    try:
+        yield window
+    finally:
+        switch.detach()
 
 
 @pytest.fixture
@@ -114,7 +116,7 @@ def serious(page, within=None):
 
 
 PHONE, WIDTHS = 400, (400, 1000, 1300, 1600)
-# What `make test` measures of a page, by its name's length; `make proof` measures the rest.
+# What `make test` measures of a page that it opens, by its name's length.
 MEASURED = ([(PHONE, "light")], [(PHONE, "dark")], [(1300, "light")])
 # Compare every piece of text, drawing and field of the article with all boxes around it. Boxes with
 # a clip path are hidden on purpose: only screen readers read them.

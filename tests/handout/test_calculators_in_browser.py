@@ -20,7 +20,9 @@ def opened(window, address):
     """The page of all calculators, kept open, because loading it takes longer than most tests."""
     if window.kept != address("calculators"):
         load(window, address("calculators"))
-    return window
+    yield window
+    seen, window.seen = window.seen, []
+    assert seen == []
 
 
 def load(window, address):
@@ -38,8 +40,7 @@ def kept(opened):
         return section
 
     yield reset
-    seen, opened.seen = opened.seen, []
-    assert seen == []
+    opened.emulate_media(media="null")
 
 
 def printed(section):
@@ -434,7 +435,6 @@ def test_print_shows_what_was_put_in(kept, opened):
     assert section.get_by_label("Devices").is_visible()
     assert section.locator("dd").first.is_visible()
     assert not section.get_by_role("button").is_visible()
-    opened.emulate_media(media="null")
 
 
 BROKEN = [

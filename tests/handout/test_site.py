@@ -33,7 +33,7 @@ def opened(page, address):
     return open_page
 
 
-@pytest.mark.parametrize("name", every(20, [*PAGES[5:], *PAGES[:5], "search"]))
+@pytest.mark.parametrize("name", every(9, [*PAGES[5:], *PAGES[:5], "search"]))
 def test_a_page_needs_no_network_and_can_be_read(opened, page, site, name):
     """All that it requests is in the site, its sidebar follows the reader, nothing is cut off."""
     page.set_viewport_size({"width": 1400, "height": 400})
@@ -133,7 +133,7 @@ def test_every_link_leads_somewhere(site, name):
     ("layout", "name"), every(54, product([(1400, "light"), (400, "dark")], [*PAGES, "search"]))
 )
 def test_axe_finds_nothing_serious(opened, page, layout, name):
-    """Nor can a drawing not be read."""
+    """Drawings can be read, too."""
     width, scheme = layout
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)

@@ -37,9 +37,8 @@ COURSE = courses.load()
 
 
 @pytest.fixture
-def work(tmp_path, monkeypatch):
+def work(tmp_path):
     """A student's folder, with the stubs."""
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # which takes a tenth of a run
     folder = tmp_path / "work"
     skipped = shutil.ignore_patterns("hidden", "grader", "flight", "handout", "__pycache__")
     for name in ("assignment", "tests"):
@@ -57,6 +56,7 @@ def run(folder, *words, **options):
 def assignment(monkeypatch, capfd):
     """Run the command in this process. The public tests have one of their own, as always."""
     monkeypatch.setattr(sys, "executable", python())
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # which takes a tenth of a run
 
     def run(folder, *arguments):
         monkeypatch.chdir(folder)

@@ -193,8 +193,9 @@ def test_a_tar_that_claims_much(bomb, tmp_path, read):
 GZIP = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 
 
-def test_a_gzip_file_that_is_nothing_for_20_mb(tmp_path, read):
-    nothing = EMPTY_BLOCK * (4 * 2**20) + zlib.compressobj(wbits=-15).flush()
+@pytest.mark.parametrize("blocks", every(2, [4 * 2**20, 12 * 2**20]))  # 20 and 60 MB
+def test_a_gzip_file_that_is_nothing(tmp_path, read, blocks):
+    nothing = EMPTY_BLOCK * blocks + zlib.compressobj(wbits=-15).flush()
     (tmp_path / "a.tar.gz").write_bytes(GZIP + nothing + bytes(8))
     assert read(tmp_path / "a.tar.gz") == "PATH is damaged: empty file"
 

@@ -71,8 +71,9 @@ def test_a_wrong_kernel_fails_a_crash_is_a_crash_and_the_reference_passes(course
     assert "the compiler says" not in wrong.tests[0].what
     crashed = graded(course, box, f"{head} {{ *(volatile int*) 8 = 1; }}")
     assert (Status.CRASHED, 0.0) == (crashed.status, crashed.score)
-    right = graded(course, box)
-    assert (Status.PASSED, 2.0) == (right.status, right.score), right.tests
+    for _ in range(2):
+        right = graded(course, box)
+        assert (Status.PASSED, 2.0) == (right.status, right.score), right.tests
 
 
 @pytest.mark.parametrize("level", LEVELS)

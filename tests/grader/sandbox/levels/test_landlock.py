@@ -223,7 +223,7 @@ HOLDS = """
         never_named()
     def f(way):
         os.chdir(os.environ["TMPDIR"])
-        for pause in range(10):  # if others free as much as it takes, the zygote sees no loss
+        for pause in range(10):  # again, because the zygote sees no loss if others free as much
             for _ in range(8):
                 globals()[way]()
             time.sleep(pause)

@@ -60,9 +60,15 @@ def boxed(driver):
         yield running
 
 
-def with_a_gpu(gpu):
-    options = {"scratch_bytes": MIB, "packages": (), "preload": (), "gpu": gpu}
+def with_a_gpu(gpu, packages=()):
+    options = {"scratch_bytes": MIB, "packages": packages, "preload": packages, "gpu": gpu}
     return Sandbox(PLAIN.tests, isolation="landlock", **options)
+
+
+@pytest.mark.proof
+def test_torch_works_beside_a_gpu(driver):
+    with with_a_gpu(stand_in(driver, index=1), packages=("torch",)) as running:
+        assert answer(running, "import torch\ndef f(): return torch.ones(2).sum().item()") == 2
 
 
 OPENS = """
