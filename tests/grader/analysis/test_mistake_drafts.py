@@ -71,7 +71,7 @@ def test_equal_answers_become_a_mistake_that_validate_accepts(grader, tmp_path):
 
     run("batch", handed_in, "--gradebook", book, "--jobs", 1)
     told = run("mistakes", book, "--draft", tmp_path / "drafts")
-    assert "2 students" in told
+    assert "\n       2 " in told
     text = (tmp_path / "drafts" / "softmax.edits").read_text()
     assert "2 students" in text
     assert "1 student" not in text
