@@ -63,7 +63,8 @@ def show(figures: dict[str, Any], path: Path | None) -> None:
     for name, value in figures.items():
         print(f"{name:<50} {value}")
     if path:
-        path.write_text(json.dumps(figures, indent=2) + "\n")
+        lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in figures.items())
+        path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

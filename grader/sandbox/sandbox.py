@@ -369,7 +369,8 @@ def raise_limits(scratch_bytes: int) -> None:
                 f"and grading needs {-(-least // unit)}{name}: "
                 "start the grader from a shell or job whose hard limit is at least that high"
             )
-        resource.setrlimit(which, (least, hard))
+        # That of processes counts all of this user's, whatever they are.
+        resource.setrlimit(which, (hard if which == resource.RLIMIT_NPROC else least, hard))
 
 
 def _covers(limit: int, least: int) -> bool:

@@ -57,6 +57,8 @@ def of_this_process(setup: dict[str, Any]) -> "NoWall":
 class NoWall:
     """The student's processes are ordinary children of the zygote."""
 
+    is_own_user = False  # else a limit of processes would count all that the user runs
+
     def start(self, user: int) -> None:
         """Switch this process to the zygote's user id; 0 keeps the current one."""
         if user:
@@ -125,6 +127,8 @@ class Namespace(NoWall):
             hexadecimal; see `sandbox.seccomp.of_tests`.
     """
 
+    is_own_user = True
+
     def __init__(self, filter_of_tests: str) -> None:
         self._filter = bytes.fromhex(filter_of_tests)
 
@@ -174,6 +178,8 @@ class OwnUser(NoWall):
             are the requests of ioctl that must be denied, by what they are.
         filter_of_tests: See `Namespace`.
     """
+
+    is_own_user = True
 
     def __init__(self, setup: dict[str, Any], filter_of_tests: str) -> None:
         self._setup = setup

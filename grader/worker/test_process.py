@@ -133,20 +133,21 @@ def _use_operators(torch: Any) -> None:
     torch.arange(8).view(2, 4).sum(dim=1).tolist()
 
 
-def main(handover: socket.socket, confine: Callable[..., None]) -> NoReturn:
+def main(handover: socket.socket, confine: Callable[..., None], is_own_user: bool) -> NoReturn:
     """Wait for a test, and serve it until the grader closes its channel or kills this process.
 
     Args:
         handover: The socket that delivers one message: the test's limits, its channel, and a pipe
             for tracebacks.
         confine: Gives up all rights that student code must not have.
+        is_own_user: Whether no other processes count as this user's.
     """
     try:
         os.setsid()
         limits, descriptors = _wait_for_a_test(handover)
         handover.detach()  # `_redirect` closes or reuses its descriptor
         channel = _redirect(*descriptors)
-        _limit(limits)
+        _limit(limits, is_own_user)
         confine()
         if "torch" in sys.modules and not limits["device_memory_bytes"]:
             _fill_uninitialized_memory()
@@ -191,7 +192,7 @@ class LimitTooLow(Exception):
     """The grader was started under limits that are lower than those of a test."""
 
 
-def _limit(limits: dict[str, Any]) -> None:
+def _limit(limits: dict[str, Any], is_own_user: bool) -> None:
     """Set the limits per process; the zygote checks what all processes use together.
 
     With a GPU, two of these limits are not set, because CUDA reserves far more address space than
@@ -199,7 +200,7 @@ def _limit(limits: dict[str, Any]) -> None:
     """
     with open("/proc/self/statm") as f:
         address_space = int(f.read().split()[0]) * resource.getpagesize() + limits["memory_bytes"]
-    cpu = limits["cpu_seconds"]
+    cpu, processes = limits["cpu_seconds"], limits["processes"] + 1  # one more, for the zygote
     if limits["device_memory_bytes"]:
         limit_memory(limits["device_memory_bytes"])
     without_gpu = [
@@ -209,8 +210,7 @@ def _limit(limits: dict[str, Any]) -> None:
     for which, name, soft, hard in [
         *([] if limits["device_memory_bytes"] else without_gpu),
         (resource.RLIMIT_CPU, "ulimit -t", cpu, cpu + 1),
-        # One more process, for the zygote.
-        (resource.RLIMIT_NPROC, "ulimit -u", limits["processes"] + 1, limits["processes"] + 1),
+        *([(resource.RLIMIT_NPROC, "ulimit -u", processes, processes)] if is_own_user else []),
         (resource.RLIMIT_FSIZE, "ulimit -f", limits["file_bytes"], limits["file_bytes"]),
         (resource.RLIMIT_NOFILE, "ulimit -n", 256, 256),
         (resource.RLIMIT_CORE, "", *MOST_OF_A_CORE),

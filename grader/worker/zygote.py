@@ -258,7 +258,7 @@ class Zygote:
         if pid == 0:
             self._control.close()
             handover.close()
-            test_process.main(theirs, self._wall.confine)
+            test_process.main(theirs, self._wall.confine, self._wall.is_own_user)
         theirs.close()
         return pid, handover
 

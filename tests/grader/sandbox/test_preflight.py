@@ -20,6 +20,7 @@ from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
 from tests.grader.conftest import changed
 from tests.grader.in_the_sandbox import COURSE, LIMITS, PLAIN, answer, plain_box
+from tests.grader.ordinary_user import as_an_ordinary_user
 from tests.grader.processes import ran
 from tests.grader.sampling import every
 
@@ -78,6 +79,23 @@ def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, tmp_path)
     assert (0, "", []) == (done.returncode, done.stderr, os.listdir(folder))
     result = json_report.parse(out.read_text())
     assert result.score == result.max_score > 0
+
+
+BESIDE_OTHERS = """
+import threading, time
+from tests.grader.in_the_sandbox import answer, plain_box
+for _ in range(200):
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+with plain_box("none") as box:
+    print(answer(box, "import os\\ndef f(): return os.fork() and 1 or os._exit(0)"))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_without_isolation_what_else_the_user_runs_does_not_count():
+    with as_an_ordinary_user() as words:
+        done = ran([*words, sys.executable, "-c", BESIDE_OTHERS], cwd=COURSE.root)
+    assert ("1\n", "") == (done.stdout, done.stderr)
 
 
 def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
