@@ -25,7 +25,8 @@ from tests.grader.processes import ran
 from tests.grader.sampling import every
 
 pytestmark = pytest.mark.slow
-ROOTS = "" if os.geteuid() else "-Su 20 "
+# Under a limit of processes, another user than root starts none at all where as many run already.
+SOFT, HARD = ("", "") if os.geteuid() else ("-Su 20 ", " -u 64")
 # By what a shell does first: what it limits, what the limit is, and what grading needs.
 LOW = {
     "-n 100": ("open files", "100", "256"),
@@ -70,8 +71,7 @@ def test_a_processor_that_computes_wrongly_grades_nobody():
 
 @pytest.mark.parametrize(
     "limits",
-    # Under such a limit, another user than root starts no process at all where 20 run already.
-    every(2, [f"{ROOTS}-Sn 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000", "-n 512 -u 64"]),
+    every(2, [f"{SOFT}-Sn 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000", f"-n 512{HARD}"]),
 )
 def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, tmp_path):
     """A test needs few descriptors, and a soft limit is raised. No folder remains."""
