@@ -85,8 +85,12 @@ def foreseen(
         sources: Maps paths such as "assignment/linear.py" to contents.
         course: What problems.toml contains; `problems` are some of its entries.
     """
-    same = cache(lambda path: [p for p in problems if handing_in.path_of(p["module"]) == path])
-    used = cache(lambda path: forbidden_in_source.read(sources[path], same(path))["uses"])
+
+    @cache
+    def used(path: str) -> list[Use]:
+        same = [p for p in problems if handing_in.path_of(p["module"]) == path]
+        return forbidden_in_source.read(sources[path], same)["uses"]
+
     paths = [handing_in.path_of(p["module"]) for p in problems if p.get("program")]
     programs = {one for path in paths if path in sources for one in _imported_with(path, sources)}
     read = cache(lambda p: list(_differences(p, sources[p], sources, course, p in programs)))

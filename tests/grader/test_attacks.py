@@ -20,9 +20,9 @@ removes it):
     holds:      what must hold, in one sentence
 
 All attacks share one sandbox per level of isolation. Each attack is graded at both levels, together
-with one honest problem. (`make test` runs a sample: of the attacks on the sandbox itself, a third
-at each level; and an eighth of the others, at the first level, as both levels share the code that
-they attack.) Whatever the attack does, the honest problem keeps its points, the result
+with one honest problem. (`make test` runs a sample: of the attacks on the sandbox itself, at least
+a third at each level; and an eighth of the others, at the first level, as both levels share the
+code that they attack.) Whatever the attack does, the honest problem keeps its points, the result
 contains no secret and no control character, and no process or file is left. An attack that gains
 forbidden access raises "BREACH", and that word must not appear in any message.
 """
@@ -352,8 +352,7 @@ def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[
     assert honest.score == honest.max_score, [t.said for t in honest.tests if t.what]
     session = Session(sandbox, {}, COURSE.limits, seed=0, forbidden=[])
     assert session.inspect({}) == {}
-    children = Path(f"/proc/{sandbox.host_pid}/task/{sandbox.host_pid}/children").read_text()
-    assert len(children.split()) == 1, "more processes than that of this session"
+    assert len(processes("PPid", sandbox.host_pid)) == 1, "more processes than that of this session"
     session.close()
     assert escaped(sandbox.facts["uid"]) == []
     return attacked

@@ -35,6 +35,14 @@ def busy_for(seconds):
         os.getpid()
 
 
+def fork_bomb(pause):
+    """Fork without an end, and so do the children; wait for this number of seconds after each."""
+    while True:
+        with suppress(OSError):
+            os.fork()
+        time.sleep(pause)
+
+
 # %% answer_of_500_mebibytes
 """Returns 500 MiB of bytes where a bool is expected, for the grader to write them down as text.
 
@@ -229,10 +237,7 @@ status: crashed, timeout, failed
 holds: the number of processes is limited, and all of them end with the test.
 """
 def storage_bytes(x):
-    while True:
-        with suppress(OSError):
-            os.fork()
-        time.sleep(0.02)  # it grows as far, and no other test has to wait
+    fork_bomb(0.02)  # it grows as far, and no other test has to wait
 
 
 # %% hidden_folders_that_are_writable
@@ -409,6 +414,4 @@ status: crashed, timeout, failed
 holds: the number of processes is limited, and all of them end with the test.
 """
 def storage_bytes(x):
-    while True:
-        with suppress(OSError):
-            os.fork()
+    fork_bomb(0)

@@ -67,8 +67,9 @@ def with_a_gpu(gpu, packages=()):
 
 @pytest.mark.proof
 def test_torch_works_beside_a_gpu(driver):
+    adds_up = "import torch\ndef f(): return torch.ones(2).sum().item()"
     with with_a_gpu(stand_in(driver, index=1), packages=("torch",)) as running:
-        assert answer(running, "import torch\ndef f(): return torch.ones(2).sum().item()") == 2
+        assert answer_with_torch(running, adds_up) == 2
 
 
 OPENS = """
